@@ -1,0 +1,152 @@
+package schemas
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Value is a JSON value as compact text: members sorted, strings in their
+// shortest form, the digits of numbers exactly as they were written. Equal
+// values have equal text, but 1 and 1.0 are not equal. Make one with [ParseValue].
+type Value string
+
+// ParseValue checks text strictly: one JSON value, no duplicate members, valid
+// UTF-8, nothing after it, at most [MaxDepth] deep and [MaxDocument] bytes long.
+// The error is an [*InvalidError] with the place as a JSON pointer.
+func ParseValue(text []byte) (Value, error) {
+	v, err := parseJSON("value", text)
+	return Value(v), err
+}
+
+// Kind tells the type of the value: 'n' null, 't' or 'f' boolean, '"' string,
+// '0' number, '{' object, '[' array; 0 for the empty Value.
+func (v Value) Kind() byte {
+	if v == "" {
+		return 0
+	}
+	if c := v[0]; c == '-' || '0' <= c && c <= '9' {
+		return '0'
+	}
+	return v[0]
+}
+
+// Members yields the names and values of an object in the order of the text.
+// Of any other kind it yields nothing.
+func (v Value) Members() iter.Seq2[string, Value] {
+	return func(yield func(string, Value) bool) {
+		if v.Kind() != '{' {
+			return
+		}
+		for name, raw := range members(jsontext.Value(v)) {
+			if !yield(name, Value(raw)) {
+				return
+			}
+		}
+	}
+}
+
+// MarshalJSON returns the text itself; the empty Value is an error.
+func (v Value) MarshalJSON() ([]byte, error) {
+	if v == "" {
+		return nil, errors.New("empty value")
+	}
+	return []byte(v), nil
+}
+
+// UnmarshalJSON parses text as [ParseValue] does.
+func (v *Value) UnmarshalJSON(text []byte) (err error) {
+	*v, err = ParseValue(text)
+	return err
+}
+
+// parseJSON checks text and returns it in the form that [Value] describes.
+func parseJSON(what string, text []byte) (jsontext.Value, error) {
+	if len(text) > MaxDocument {
+		return nil, invalid(what, "", fmt.Sprintf("has %d bytes, at most %d are allowed", len(text), MaxDocument))
+	}
+	dec := jsontext.NewDecoder(bytes.NewReader(text))
+	for {
+		_, err := dec.ReadToken()
+		if err == nil {
+			if dec.StackDepth() > MaxDepth {
+				return nil, invalid(what, string(dec.StackPointer()), fmt.Sprintf("is nested deeper than %d levels", MaxDepth))
+			}
+			if dec.StackDepth() > 0 {
+				continue
+			}
+			break // the one value is complete
+		}
+		return nil, syntaxError(what, err)
+	}
+	if _, err := dec.ReadToken(); err == nil {
+		return nil, invalid(what, "", fmt.Sprintf("has more text after the JSON value, at byte %d", dec.InputOffset()))
+	} else if !errors.Is(err, io.EOF) {
+		return nil, syntaxError(what, err)
+	}
+	v := jsontext.Value(bytes.Clone(text))
+	if err := v.Format(jsontext.ReorderRawObjects(true)); err != nil {
+		return nil, syntaxError(what, err)
+	}
+	return v, nil
+}
+
+func syntaxError(what string, err error) error {
+	var syntax *jsontext.SyntacticError
+	switch {
+	case errors.Is(err, io.EOF):
+		return invalid(what, "", "is empty, a JSON value is wanted")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return invalid(what, "", "ends in the middle of the JSON value")
+	case errors.As(err, &syntax):
+		message := "is no valid JSON"
+		if errors.Is(err, jsontext.ErrDuplicateName) {
+			message = "stands twice in its object"
+		} else if syntax.Err != nil {
+			message = fmt.Sprintf("is no valid JSON at byte %d: %v", syntax.ByteOffset, syntax.Err)
+		}
+		return invalid(what, string(syntax.JSONPointer), message)
+	}
+	return invalid(what, "", "is no valid JSON: "+err.Error())
+}
+
+// members yields the members of an object that parseJSON has accepted.
+func members(object jsontext.Value) iter.Seq2[string, jsontext.Value] {
+	return func(yield func(string, jsontext.Value) bool) {
+		dec := jsontext.NewDecoder(bytes.NewReader(object))
+		if _, err := dec.ReadToken(); err != nil {
+			return
+		}
+		for dec.PeekKind() != '}' {
+			name, err := dec.ReadToken()
+			if err != nil {
+				return
+			}
+			text := name.String()
+			raw, err := dec.ReadValue()
+			if err != nil || !yield(text, raw.Clone()) {
+				return
+			}
+		}
+	}
+}
+
+// elements returns the elements of an array that parseJSON has accepted.
+func elements(array jsontext.Value) (out []jsontext.Value) {
+	dec := jsontext.NewDecoder(bytes.NewReader(array))
+	if _, err := dec.ReadToken(); err != nil {
+		return nil
+	}
+	for dec.PeekKind() != ']' {
+		raw, err := dec.ReadValue()
+		if err != nil {
+			return nil
+		}
+		out = append(out, raw.Clone())
+	}
+	return out
+}
