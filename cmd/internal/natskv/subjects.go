@@ -1,0 +1,88 @@
+package natskv
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/bellpull/bellpull/schemas"
+)
+
+// names makes and reads every stream name, subject and key of one bucket.
+// Nothing else in bellpull joins or splits one.
+type names struct{ bucket string }
+
+const (
+	defaultBucket = "desired"
+	maxBucketName = 64
+)
+
+// newNames checks the bucket's name, which becomes a part of stream names and
+// subjects.
+func newNames(bucket string) (names, error) {
+	if bucket == "" {
+		return names{defaultBucket}, nil
+	}
+	legal := func(c rune) bool {
+		return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
+	}
+	if len(bucket) > maxBucketName || strings.TrimFunc(bucket, legal) != "" {
+		return names{}, &schemas.InvalidError{What: fmt.Sprintf("bucket %q", bucket), Faults: []schemas.Fault{
+			{Message: "is not a bucket name: 1 to 64 characters of A-Z a-z 0-9 _ -"},
+		}}
+	}
+	return names{bucket}, nil
+}
+
+// The documents' stream, its subjects, and where it announces changes.
+func (n names) stream() string            { return "KV_" + n.bucket }
+func (n names) keyPrefix() string         { return "$KV." + n.bucket + "." }
+func (n names) subject(key string) string { return n.keyPrefix() + key }
+func (n names) changedPrefix() string     { return "bellpull.changed." + n.bucket + "." }
+func (n names) changed(key string) string { return n.changedPrefix() + key }
+
+// key is the inverse of subject and of changed.
+func (n names) key(subject string) string {
+	for _, prefix := range []string{n.keyPrefix(), n.changedPrefix()} {
+		if key, ok := strings.CutPrefix(subject, prefix); ok {
+			return key
+		}
+	}
+	return ""
+}
+
+// lastMessage asks for a key's last message. It is the one request that NATS
+// can allow key by key.
+func (n names) lastMessage(key string) string {
+	return "$JS.API.DIRECT.GET." + n.stream() + "." + n.subject(key)
+}
+
+// anyMessage takes the sequence wanted in its body.
+func (n names) anyMessage() string { return "$JS.API.DIRECT.GET." + n.stream() }
+
+// The nodes' statuses.
+func (n names) statusStream() string { return "BELLPULL_STATUS_" + n.bucket }
+func (n names) statuses() string     { return "bellpull.status." + n.bucket + ".>" }
+
+// The permits: the limit, the tokens and the key of the handles.
+func (n names) permitsStream() string  { return "BELLPULL_PERMITS_" + n.bucket }
+func (n names) permits() string        { return "bellpull.permits." + n.bucket + ".>" }
+func (n names) permitLimit() string    { return "bellpull.permits." + n.bucket + ".limit" }
+func (n names) permitKey() string      { return "bellpull.permits." + n.bucket + ".key" }
+func (n names) permitTokens() string   { return "bellpull.permits." + n.bucket + ".token.*" }
+func (n names) permitConsumer() string { return "permits" }
+func (n names) permitToken(i int) string {
+	return "bellpull.permits." + n.bucket + ".token." + strconv.Itoa(i)
+}
+
+// inbox is the prefix of the subjects on which a node receives replies; its
+// credentials allow no other.
+func inbox(node string) (string, error) {
+	scope, err := schemas.ParseScope("node/" + node)
+	if err != nil || strings.Contains(node, "/") {
+		return "", &schemas.InvalidError{What: fmt.Sprintf("certname %q", node), Faults: []schemas.Fault{
+			{Message: "is not a certname: letters, digits and . _ : - only"},
+		}}
+	}
+	return "_INBOX_" + strings.TrimPrefix(scope.Key(), "node."), nil
+}
