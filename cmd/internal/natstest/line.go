@@ -1,0 +1,140 @@
+package natstest
+
+import (
+	"net"
+	"net/url"
+	"sync"
+	"testing"
+)
+
+// Line is a TCP line to a server. It can go silent, as when the server is
+// stopped by a signal or a firewall drops its packets, and it can be cut.
+type Line struct {
+	listener net.Listener
+	target   string
+
+	mu     sync.Mutex
+	open   chan struct{} // closed while bytes may pass
+	ended  chan struct{}
+	conns  []net.Conn
+	copies sync.WaitGroup
+}
+
+// NewLine makes a line to the server.
+func NewLine(t testing.TB, s *Server) *Line {
+	t.Helper()
+	u, err := url.Parse(s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newLine(t, u.Host)
+}
+
+// Silent returns the URL of a listener that accepts connections and never says
+// a word.
+func Silent(t testing.TB) string {
+	t.Helper()
+	return newLine(t, "").URL()
+}
+
+func newLine(t testing.TB, target string) *Line {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &Line{listener: listener, target: target, open: make(chan struct{}), ended: make(chan struct{})}
+	close(l.open)
+	l.copies.Go(l.accept)
+	t.Cleanup(func() {
+		close(l.ended)
+		_ = listener.Close()
+		l.Cut()
+		l.copies.Wait()
+	})
+	return l
+}
+
+// URL is where clients connect.
+func (l *Line) URL() string { return "nats://" + l.listener.Addr().String() }
+
+// Silence holds back all bytes, in both directions; connections are accepted.
+func (l *Line) Silence() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open = make(chan struct{})
+}
+
+// Resume ends the silence; the bytes that were held back arrive.
+func (l *Line) Resume() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	close(l.open)
+}
+
+// Cut ends all connections that stand.
+func (l *Line) Cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.conns {
+		_ = c.Close()
+	}
+	l.conns = nil
+}
+
+func (l *Line) accept() {
+	for {
+		client, err := l.listener.Accept()
+		if err != nil {
+			return
+		}
+		l.hold(client)
+		if l.target == "" {
+			continue
+		}
+		server, err := net.Dial("tcp", l.target)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		l.hold(server)
+		l.copies.Go(func() { l.copy(client, server) })
+		l.copies.Go(func() { l.copy(server, client) })
+	}
+}
+
+// hold remembers the connection for Cut, or ends it when the test has ended.
+func (l *Line) hold(c net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-l.ended:
+		_ = c.Close()
+	default:
+		l.conns = append(l.conns, c)
+	}
+}
+
+func (l *Line) copy(to, from net.Conn) {
+	defer to.Close()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		l.mu.Lock()
+		open := l.open
+		l.mu.Unlock()
+		select {
+		case <-open:
+		case <-l.ended:
+			return
+		}
+		if n > 0 {
+			if _, err := to.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
