@@ -48,23 +48,23 @@ type CompiledScope struct {
 }
 
 // ParseShown reads a record of the fact.
-func ParseShown(body []byte) (s Shown, err error) { return s, parseRecord("fact record", body, &s) }
+func ParseShown(body []byte) (Shown, error) { return parseRecord[Shown]("fact record", body) }
 
 // ParseApplied reads the watcher's record.
-func ParseApplied(body []byte) (a Applied, err error) {
-	return a, parseRecord("applied record", body, &a)
-}
+func ParseApplied(body []byte) (Applied, error) { return parseRecord[Applied]("applied record", body) }
 
 // ParseCompiled reads the file that class bellpull keeps.
-func ParseCompiled(body []byte) (c Compiled, err error) {
-	return c, parseRecord("compiled record", body, &c)
+func ParseCompiled(body []byte) (Compiled, error) {
+	return parseRecord[Compiled]("compiled record", body)
 }
 
-func parseRecord(what string, body []byte, into any) error {
-	if err := json.Unmarshal(body, into); err != nil {
-		return invalid(what, "", fmt.Sprintf("is damaged: %v", err))
+func parseRecord[T any](what string, body []byte) (T, error) {
+	var record T
+	if err := json.Unmarshal(body, &record); err != nil {
+		var none T
+		return none, invalid(what, "", fmt.Sprintf("is damaged: %v", err))
 	}
-	return nil
+	return record, nil
 }
 
 // Marshal returns the record's JSON: always the same bytes for the same record.

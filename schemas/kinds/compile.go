@@ -57,6 +57,11 @@ func compile(files map[string]file) (*Set, error) {
 		}
 	}
 	for _, name := range names {
+		if faults := s.docs.badRefs(c, name, s.docs[base+name+suffix]); len(faults) > 0 {
+			return nil, &schemas.InvalidError{What: files[name].path, Faults: faults}
+		}
+	}
+	for _, name := range names {
 		schema, err := compileOne(c, base+name+suffix)
 		if err != nil {
 			return nil, blame(files[name], err)
