@@ -1,0 +1,184 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/bellpull/bellpull/schemas"
+)
+
+// Load reads the configuration. file is what --config says; "" leaves it to
+// $BELLPULL_CONFIG and [DefaultFile]. A fault in the text matches
+// [schemas.ErrInvalid], a named file that does not exist [schemas.ErrNotFound].
+func Load(file string) (Config, error) {
+	c := defaults()
+	named := file != ""
+	if !named {
+		file, named = os.LookupEnv("BELLPULL_CONFIG")
+		if file == "" {
+			file, named = DefaultFile, false
+		}
+	}
+	text, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !named:
+	case errors.Is(err, fs.ErrNotExist):
+		return Config{}, fmt.Errorf("configuration file %s: %w", file, schemas.ErrNotFound)
+	case err != nil:
+		return Config{}, fmt.Errorf("read configuration: %w", err)
+	default:
+		if err := c.add(file, text); err != nil {
+			return Config{}, err
+		}
+	}
+	if text := os.Getenv("BELLPULL_CONFIG_YAML"); text != "" {
+		if err := c.add("$BELLPULL_CONFIG_YAML", []byte(text)); err != nil {
+			return Config{}, err
+		}
+	}
+	if err := c.override(os.LookupEnv); err != nil {
+		return Config{}, err
+	}
+	if c.Hiera.Dir == "" {
+		c.Hiera.Dir = filepath.Join(c.State, "hiera")
+	}
+	return c, c.check()
+}
+
+func (c *Config) add(place string, text []byte) error {
+	if len(strings.TrimSpace(string(text))) == 0 {
+		return nil
+	}
+	return explain(place, yaml.Load(text, c, yaml.WithKnownFields()))
+}
+
+// override lets $BELLPULL_A_B stand for the key a.b.
+func (c *Config) override(lookup func(string) (string, bool)) error {
+	for _, path := range keys(reflect.TypeFor[Config](), nil) {
+		name := "BELLPULL_" + strings.ToUpper(strings.Join(path, "_"))
+		text, set := lookup(name)
+		if !set {
+			continue
+		}
+		var value yaml.Node
+		if err := yaml.Load([]byte(text), &value); err != nil {
+			return explain("$"+name, err)
+		}
+		node := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str"}
+		if value.Kind == yaml.DocumentNode && len(value.Content) == 1 {
+			node = value.Content[0]
+		}
+		for i := len(path) - 1; i >= 0; i-- {
+			key := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: path[i]}
+			node = &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{key, node}}
+		}
+		if err := node.Decode(c); err != nil {
+			return explain("$"+name, err)
+		}
+	}
+	return nil
+}
+
+// keys lists the paths of all settings below t.
+func keys(t reflect.Type, above []string) (paths [][]string) {
+	for i := range t.NumField() {
+		field := t.Field(i)
+		path := append(append([]string(nil), above...), field.Tag.Get("yaml"))
+		if field.Type.Kind() == reflect.Struct {
+			paths = append(paths, keys(field.Type, path)...)
+		} else {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// explain puts the place before each fault and speaks of keys, not of Go types.
+func explain(place string, err error) error {
+	if err == nil {
+		return nil
+	}
+	unknown := regexp.MustCompile(`field (\S+) not found in type \S+`)
+	line := regexp.MustCompile(`(?:\(?line (\d+)[^:)]*\)?:?\s*)`)
+	var faults []schemas.Fault
+	for text := range strings.Lines(err.Error()) {
+		text = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "yaml:"))
+		if text == "" || strings.HasSuffix(text, "errors:") {
+			continue
+		}
+		at := place
+		if m := line.FindStringSubmatch(text); m != nil && !strings.HasPrefix(place, "$") {
+			at, text = place+":"+m[1], strings.TrimSpace(strings.Replace(text, m[0], "", 1))
+		}
+		faults = append(faults, schemas.Fault{Pointer: at, Message: unknown.ReplaceAllString(text, `unknown key "$1"`)})
+	}
+	return &schemas.InvalidError{What: "configuration", Faults: faults}
+}
+
+// UnmarshalYAML takes all, none, or a list.
+func (p *Patterns) UnmarshalYAML(node *yaml.Node) error {
+	switch {
+	case node.Kind == yaml.ScalarNode && node.Value == "all":
+		*p = Patterns{"*"}
+		return nil
+	case node.Kind == yaml.ScalarNode && node.Value == "none":
+		*p = nil
+		return nil
+	case node.Kind != yaml.SequenceNode:
+		return fmt.Errorf("line %d: must be all, none, or a list of names and patterns", node.Line)
+	}
+	return node.Decode((*[]string)(p))
+}
+
+func (c *Config) check() error {
+	var faults []schemas.Fault
+	fault := func(key, message string) { faults = append(faults, schemas.Fault{Pointer: key, Message: message}) }
+	if len(c.NATS.Servers) == 0 {
+		fault("nats.servers", "is empty")
+	}
+	if !regexp.MustCompile(`^[A-Za-z0-9_-]+$`).MatchString(c.Bucket) {
+		fault("bucket", "must be made of A-Z a-z 0-9 _ -")
+	}
+	if !regexp.MustCompile(`^[a-z][a-z0-9_]*$`).MatchString(c.Fact.Name) {
+		fault("fact.name", "must be a lower-case fact name: a letter, then a-z 0-9 _")
+	}
+	if (c.NATS.TLS.Cert == "") != (c.NATS.TLS.Key == "") {
+		fault("nats.tls", "cert and key go together")
+	}
+	if !filepath.IsAbs(c.State) {
+		fault("state", "must be an absolute path")
+	}
+	switch c.Watch.Proof {
+	case "", "agent", "apply", "exit":
+	default:
+		fault("watch.proof", "must be agent, apply or exit")
+	}
+	for _, d := range []struct {
+		key  string
+		at   time.Duration
+		zero bool // whether 0 is allowed
+	}{
+		{"nats.timeout", c.NATS.Timeout, false}, {"fact.deadline", c.Fact.Deadline, false},
+		{"watch.quiet", c.Watch.Quiet, true}, {"watch.quiet_max", c.Watch.QuietMax, true},
+		{"watch.splay", c.Watch.Splay, true}, {"watch.min_interval", c.Watch.MinInterval, true},
+		{"watch.resync", c.Watch.Resync, false}, {"watch.skew", c.Watch.Skew, true},
+		{"watch.timeout", c.Watch.Timeout, false},
+	} {
+		if d.at < 0 || d.at == 0 && !d.zero {
+			fault(d.key, "must be a duration above 0")
+		}
+	}
+	if len(faults) > 0 {
+		return &schemas.InvalidError{What: "configuration", Faults: faults}
+	}
+	return nil
+}
