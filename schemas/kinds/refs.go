@@ -1,0 +1,136 @@
+package kinds
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"github.com/bellpull/bellpull/schemas"
+)
+
+// documents are decoded schemas by URL.
+type documents map[string]any
+
+// badRefs returns the places of a schema whose $ref leads nowhere. The library refuses such a schema too, but does not say where
+// in it the $ref stands.
+func (d documents) badRefs(c *jsonschema.Compiler, name string, doc any) []schemas.Fault {
+	from := base + name + suffix
+	nested := false
+	var faults []schemas.Fault
+	walk(doc, "", func(pointer string, schema map[string]any) {
+		if id, ok := schema["$id"].(string); ok {
+			if pointer == "" {
+				from = id
+			} else {
+				nested = true
+			}
+		}
+		ref, ok := schema["$ref"].(string)
+		if !ok {
+			return
+		}
+		file, fragment, _ := strings.Cut(ref, "#")
+		target := doc
+		if file != "" {
+			at, err := resolve(from, file)
+			if err != nil {
+				faults = append(faults, schemas.Fault{Pointer: pointer + "/$ref", Message: err.Error()})
+				return
+			}
+			if target, ok = d[at]; !ok {
+				// It may still be one of the drafts, which the library holds.
+				if _, err := c.Compile(at); err != nil {
+					faults = append(faults, schemas.Fault{Pointer: pointer + "/$ref", Message: fmt.Sprintf(
+						"refers to %q, which is neither embedded nor in the directory of kinds", ref)})
+				}
+				return
+			}
+		}
+		if strings.HasPrefix(fragment, "/") {
+			if _, ok := lookup(target, fragment); !ok {
+				faults = append(faults, schemas.Fault{Pointer: pointer + "/$ref", Message: fmt.Sprintf("refers to %q, which is not there", ref)})
+			}
+		}
+	})
+	if nested { // a $id inside gives the refs below it another base; then the library's answer has to do
+		return nil
+	}
+	return faults
+}
+
+func resolve(from, ref string) (string, error) {
+	b, err := url.Parse(from)
+	if err != nil {
+		return "", fmt.Errorf("read $id %q: %w", from, err)
+	}
+	r, err := url.Parse(ref)
+	if err != nil {
+		return "", fmt.Errorf("read $ref %q: %w", ref, err)
+	}
+	return b.ResolveReference(r).String(), nil
+}
+
+// walk calls visit for every object of a schema that may be a schema, in a fixed order, with its JSON pointer. Members that hold
+// data and no schemas are passed over.
+func walk(node any, pointer string, visit func(pointer string, schema map[string]any)) {
+	switch node := node.(type) {
+	case map[string]any:
+		visit(pointer, node)
+		for _, name := range slices.Sorted(maps.Keys(node)) {
+			switch name {
+			case "const", "enum", "default", "examples":
+				continue
+			}
+			walk(node[name], pointer+"/"+token(name), visit)
+		}
+	case []any:
+		for i, item := range node {
+			walk(item, pointer+"/"+strconv.Itoa(i), visit)
+		}
+	}
+}
+
+// token writes a member's name as a part of a JSON pointer.
+func token(name string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+}
+
+// lookup returns what stands at a JSON pointer. As the library writes its pointers for URLs, percent signs are resolved too.
+func lookup(doc any, pointer string) (any, bool) {
+	for _, part := range tokens(pointer) {
+		switch node := doc.(type) {
+		case map[string]any:
+			next, ok := node[part]
+			if !ok {
+				return nil, false
+			}
+			doc = next
+		case []any:
+			i, err := strconv.Atoi(part)
+			if err != nil || i < 0 || i >= len(node) {
+				return nil, false
+			}
+			doc = node[i]
+		default:
+			return nil, false
+		}
+	}
+	return doc, true
+}
+
+// tokens splits a pointer of the library's into the names and numbers that it is made of.
+func tokens(pointer string) []string {
+	parts := strings.Split(pointer, "/")[1:]
+	for i, part := range parts {
+		if plain, err := url.PathUnescape(part); err == nil {
+			part = plain
+		}
+		parts[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
+	}
+	return parts
+}
