@@ -18,7 +18,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 
 # The version is the tag; a tree without git builds all the same.
-VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 PROGRAMS := $(notdir $(wildcard cmd/bellpull*))
 
 # Pinned here and not in go.mod: its dependencies stay out of ours.
@@ -27,7 +27,7 @@ GOLANGCI         := bin/golangci-lint-$(GOLANGCI_VERSION)
 
 # Static programs without symbols; version control is ours to read (VERSION).
 build:
-	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ $(PROGRAMS:%=./cmd/%)
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X github.com/bellpull/bellpull/cmd/internal/cli.version=$(VERSION)' -o bin/ $(PROGRAMS:%=./cmd/%)
 
 demo:
 	.ci/setup demo

@@ -1,0 +1,204 @@
+#!/usr/bin/env bash
+# story.sh: what the demo does; demo.sh says where. A step that does not happen
+# in time ends it with exit status 1 and the watcher's log.
+#
+# DEMO_WORK     directory for all state
+# DEMO_BACKEND  iptables or file
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+work=$DEMO_WORK
+backend=$DEMO_BACKEND
+node=web1.example.com
+group=group/webservers-prod
+unset "${!BELLPULL_@}" # the machine's own bellpull is not part of the story
+export PATH=$root/bin:$PATH LC_ALL=C.UTF-8 BELLPULL_CONFIG=$work/bellpull.yaml
+
+# ---- telling -----------------------------------------------------------------
+
+bold="" plain=""
+if [ -t 1 ]; then bold=$'\e[1m' plain=$'\e[0m'; fi
+timings=()
+
+chapter() { printf '\n%s%s%s\n' "$bold" "$1" "$plain"; }
+say() { printf '  %s\n' "$@"; }
+indent() { sed 's/^/    /'; }
+seconds_since() { awk -v a="$1" -v b="$(date +%s.%N)" 'BEGIN { printf "%.1f", b - a }'; }
+
+typed() { # COMMAND...: show it as one would type it, then run it
+  printf '  $'
+  local word
+  for word; do
+    case $word in *[!A-Za-z0-9_./:=,-]*) printf " '%s'" "$word" ;; *) printf ' %s' "$word" ;; esac
+  done
+  printf '\n'
+  "$@" 2>&1 | indent
+}
+
+failed() {
+  {
+    printf '\nThis did not happen: %s\n' "$1"
+    for log in server sync watch; do
+      [ -s "$work/$log.log" ] && printf -- '--- end of %s.log\n' "$log" && tail -n 40 "$work/$log.log"
+    done
+  } >&2
+  exit 1
+}
+
+within() { # SECONDS WHAT COMMAND...: wait until the command succeeds
+  local limit=$1 what=$2 start=$SECONDS
+  shift 2
+  until "$@" >/dev/null 2>&1; do
+    [ $((SECONDS - start)) -lt "$limit" ] || failed "$what (waited $limit s)"
+    sleep 0.2
+  done
+}
+
+# ---- the node's firewall -------------------------------------------------------
+
+firewall() { # its rules, one a line
+  if [ "$backend" = iptables ]; then
+    iptables -S | grep -e '^-A' || true
+  else
+    cat "$work"/rules/*.rules 2>/dev/null || true
+  fi
+}
+both_chains_have() { [ "$(firewall | grep -c -e "$1")" = 2 ]; }
+no_chain_has() { ! firewall | grep -q -e "$1"; }
+
+# ---- the daemons ---------------------------------------------------------------
+
+pids=()
+start() { # LOG COMMAND...
+  local log=$work/$1.log
+  shift
+  "$@" >"$log" 2>&1 </dev/null &
+  pids+=($!)
+}
+no_run_under_way() { [ -z "$(cat /proc/"$watcher"/task/*/children 2>/dev/null)" ]; }
+stop() {
+  local pid
+  # A Puppet run that is still at work ends first: it belongs to the watcher.
+  for _ in $(seq 1 150); do no_run_under_way && break; sleep 0.2; done
+  for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
+  for pid in "${pids[@]}"; do wait "$pid" 2>/dev/null || true; done
+}
+watcher=0
+trap stop EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# ---- the node: an isolated Puppet, and bellpull's configuration ---------------
+
+port=4222
+if [ "$backend" = file ]; then port=$((20000 + RANDOM % 20000)); fi
+
+mkdir -p "$work"/{puppet,rules,var/facts.d,environments}
+cp -R "$root/docs/demo/environment" "$work/environments/production"
+ln -s "$root/puppet" "$work/environments/production/modules/bellpull"
+cat >>"$work/environments/production/data/common.yaml" <<END
+my_firewall::backend: $backend
+my_firewall::directory: $work/rules
+END
+cat >"$work/puppet/puppet.conf" <<END
+[main]
+certname = $node
+environmentpath = $work/environments
+vardir = $work/var
+statedir = $work/var/state
+ssldir = $work/ssl
+rundir = $work/run
+logdir = $work/log
+publicdir = $work/public
+END
+puppet_apply=(puppet apply --confdir "$work/puppet" --detailed-exitcodes --color=false
+  "$work/environments/production/manifests/site.pp")
+
+# Puppet finds external facts in its own vardir: nothing under /etc/facter.
+ln -s "$root/bin/bellpull-fact" "$work/var/facts.d/bellpull"
+
+command_list=$(printf '"%s", ' "${puppet_apply[@]}")
+cat >"$BELLPULL_CONFIG" <<END
+nats: {servers: ["nats://127.0.0.1:$port"]}
+node:
+  certname: $node
+  hierarchy: ["node/{certname}", "$group", "common"]
+watch: {command: [${command_list%, }], timeout: 2m}
+puppet: {report: $work/var/state/last_run_report.yaml}
+state: $work/state
+END
+
+# ---- the story -----------------------------------------------------------------
+
+chapter "A node, $node, and the four programs"
+if [ "$backend" = iptables ]; then
+  say "The node lives in the network namespace $DEMO_NAMESPACE, with a firewall of its own that is empty."
+else
+  say "The node's firewall is a directory of rule files, and empty."
+fi
+start server bellpull server --listen "127.0.0.1:$port" --store "$work/state/server"
+within 20 "bellpull server answers" bellpull init
+say "bellpull server    NATS with JetStream, the bucket of desired state"
+start sync bellpull-hiera sync
+within 20 "the Hiera data are in step with the bucket" test -s "$work/state/hiera/synced.json"
+say "bellpull-hiera     keeps Hiera data files equal to the bucket"
+start watch bellpull-watch
+watcher=${pids[-1]}
+say "bellpull-watch     starts Puppet on the node when its state changes"
+say "bellpull-fact      is run by Facter, in every Puppet run"
+
+chapter "1. An event opens tcp port 8443 for $group"
+begin=$(date +%s.%N)
+typed bellpull put "$group" 'my_firewall::rules[tcp-8443]' \
+  '{"port":8443,"protocol":"tcp","action":"allow"}' --kind firewall_rule
+say "Nobody logs in and nobody runs Puppet. The watcher has noticed; waiting for its run ..."
+within 60 "a rule for port 8443 in both chains" both_chains_have 8443
+took=$(seconds_since "$begin")
+timings+=("port opened|$took")
+say "After $took s the node's firewall says:"
+firewall | indent
+say "The rule in INPUT was read through Hiera, the one in OUTPUT through the fact."
+
+chapter "2. The same state, as Puppet people look at it"
+say "\$ facter bellpull.state"
+facter --external-dir "$work/var/facts.d" bellpull.state 2>/dev/null | tee "$work/facter.out" | indent
+grep -q 8443 "$work/facter.out" || failed "facter shows port 8443"
+say "\$ puppet lookup my_firewall::rules --explain"
+puppet lookup --confdir "$work/puppet" --node "$node" --explain my_firewall::rules >"$work/lookup.out" 2>"$work/lookup.err" || true
+grep -e '\[bellpull\]' "$work/lookup.out" | sed 's/^ */    /' | sort -u
+grep -q "$group.*revision" "$work/lookup.out" || { cat "$work/lookup.out" "$work/lookup.err" >&2; failed "puppet lookup names scope and revision"; }
+
+chapter "3. A value that makes no sense is refused before it is written"
+if typed bellpull put "$group" 'my_firewall::rules[tcp-99999]' \
+  '{"port":99999,"protocol":"tcp","action":"allow"}' --kind firewall_rule; then
+  failed "port 99999 is refused"
+fi
+
+chapter "4. An alert bans 203.0.113.7, for 20 seconds"
+begin=$(date +%s.%N)
+typed bellpull put "$group" 'my_firewall::blocked[203.0.113.7]' \
+  '{"address":"203.0.113.7","reason":"port scan"}' --kind blocked_address --ttl 20s
+within 60 "a rule against 203.0.113.7 in both chains" both_chains_have 203.0.113.7
+took=$(seconds_since "$begin")
+timings+=("address banned|$took")
+say "After $took s:"
+firewall | grep -e 203.0.113.7 | indent
+say "Nobody lifts the ban. Waiting for it to end by itself ..."
+within 90 "the ban ends by itself" no_chain_has 203.0.113.7
+took=$(seconds_since "$begin")
+timings+=("ban gone by itself (20 s ttl, 5 s for clocks, one run)|$took")
+awk -v t="$took" 'BEGIN { exit !(t >= 20) }' || failed "the ban stands for its 20 s (it was gone after $took s)"
+say "After $took s it is gone; port 8443 is still open:"
+firewall | indent
+both_chains_have 8443 || failed "port 8443 stays open"
+
+chapter "5. The port is closed again"
+begin=$(date +%s.%N)
+typed bellpull rm "$group" 'my_firewall::rules[tcp-8443]'
+within 60 "no rule for port 8443 is left" no_chain_has 8443
+took=$(seconds_since "$begin")
+timings+=("port closed|$took")
+say "After $took s the firewall is as empty as it was."
+
+chapter "All of it happened"
+for line in "${timings[@]}"; do printf '  %6.1f s  %s\n' "${line#*|}" "${line%|*}"; done
