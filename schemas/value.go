@@ -97,21 +97,17 @@ func parseJSON(what string, text []byte) (jsontext.Value, error) {
 
 func syntaxError(what string, err error) error {
 	var syntax *jsontext.SyntacticError
-	switch {
-	case errors.Is(err, io.EOF):
-		return invalid(what, "", "is empty, a JSON value is wanted")
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return invalid(what, "", "ends in the middle of the JSON value")
-	case errors.As(err, &syntax):
-		message := "is no valid JSON"
-		if errors.Is(err, jsontext.ErrDuplicateName) {
-			message = "stands twice in its object"
-		} else if syntax.Err != nil {
-			message = fmt.Sprintf("is no valid JSON at byte %d: %v", syntax.ByteOffset, syntax.Err)
-		}
-		return invalid(what, string(syntax.JSONPointer), message)
+	if !errors.As(err, &syntax) {
+		return invalid(what, "", "is empty, a JSON value is wanted") // io.EOF: nothing but white space
 	}
-	return invalid(what, "", "is no valid JSON: "+err.Error())
+	message := fmt.Sprintf("is no valid JSON at byte %d: %v", syntax.ByteOffset, syntax.Err)
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		message = "ends in the middle of the JSON value"
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		message = "stands twice in its object"
+	}
+	return invalid(what, string(syntax.JSONPointer), message)
 }
 
 // members yields the members of an object that parseJSON has accepted.
