@@ -107,19 +107,23 @@ func explain(place string, err error) error {
 	if err == nil {
 		return nil
 	}
+	var all *yaml.LoadErrors
+	var one *yaml.LoadError
+	switch {
+	case errors.As(err, &all):
+	case errors.As(err, &one):
+		all = &yaml.LoadErrors{Errors: []*yaml.LoadError{one}}
+	default:
+		return &schemas.InvalidError{What: "configuration", Faults: []schemas.Fault{{Pointer: place, Message: err.Error()}}}
+	}
 	unknown := regexp.MustCompile(`field (\S+) not found in type \S+`)
-	line := regexp.MustCompile(`(?:\(?line (\d+)[^:)]*\)?:?\s*)`)
 	var faults []schemas.Fault
-	for text := range strings.Lines(err.Error()) {
-		text = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "yaml:"))
-		if text == "" || strings.HasSuffix(text, "errors:") {
-			continue
-		}
+	for _, e := range all.Errors {
 		at := place
-		if m := line.FindStringSubmatch(text); m != nil && !strings.HasPrefix(place, "$") {
-			at, text = place+":"+m[1], strings.TrimSpace(strings.Replace(text, m[0], "", 1))
+		if e.Mark.Line > 0 && !strings.HasPrefix(place, "$") {
+			at = fmt.Sprintf("%s:%d", place, e.Mark.Line)
 		}
-		faults = append(faults, schemas.Fault{Pointer: at, Message: unknown.ReplaceAllString(text, `unknown key "$1"`)})
+		faults = append(faults, schemas.Fault{Pointer: at, Message: unknown.ReplaceAllString(e.Message, `unknown key "$1"`)})
 	}
 	return &schemas.InvalidError{What: "configuration", Faults: faults}
 }
