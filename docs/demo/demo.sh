@@ -25,16 +25,25 @@ trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-if [ "$(id -u)" = 0 ] && ip netns add "bellpull-demo-$$" 2>"$work/netns.err"; then
+# The firewall module saves the rules that it sets as the machine's own. In the
+# namespace's private view of the file system /etc is read-only, so it can't.
+inside() { # COMMAND...
+  ip netns exec "$namespace" sh -c 'mount --bind /etc /etc && mount -o remount,bind,ro /etc && exec "$@"' sh "$@"
+}
+
+make_namespace() {
+  [ "$(id -u)" = 0 ] || { echo "not root"; return 1; }
+  ip netns add "bellpull-demo-$$" || return 1
   namespace=bellpull-demo-$$
-  ip -n "$namespace" link set lo up
-  # The firewall module saves the rules it has set as the machine's own. In the
-  # namespace's private view of the file system /etc is read-only, so it can't.
-  ip netns exec "$namespace" sh -c '
-    mount --bind /etc /etc && mount -o remount,bind,ro /etc && exec "$@"
-  ' sh env DEMO_WORK="$work" DEMO_BACKEND=iptables DEMO_NAMESPACE="$namespace" bash "$here/story.sh"
+  ip -n "$namespace" link set lo up && inside iptables -S >/dev/null
+}
+
+export DEMO_WORK=$work DEMO_NAMESPACE DEMO_BACKEND
+if make_namespace >"$work/no-namespace" 2>&1; then
+  DEMO_NAMESPACE=$namespace DEMO_BACKEND=iptables
+  inside bash "$here/story.sh"
 else
-  [ "$(id -u)" = 0 ] && reason="no network namespace: $(cat "$work/netns.err")" || reason="not root"
-  echo "demo: $reason: the story manages a file instead of firewall rules"
-  DEMO_WORK="$work" DEMO_BACKEND=file bash "$here/story.sh"
+  DEMO_NAMESPACE="" DEMO_BACKEND=file
+  echo "No network namespace here ($(head -n 1 "$work/no-namespace")): the story manages files instead of firewall rules."
+  bash "$here/story.sh"
 fi

@@ -2,8 +2,9 @@
 # story.sh: what the demo does; demo.sh says where. A step that does not happen
 # in time ends it with exit status 1 and the watcher's log.
 #
-# DEMO_WORK     directory for all state
-# DEMO_BACKEND  iptables or file
+# DEMO_WORK       directory for all state
+# DEMO_BACKEND    iptables or file
+# DEMO_NAMESPACE  the network namespace that this runs in, with iptables
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -96,10 +97,7 @@ if [ "$backend" = file ]; then port=$((20000 + RANDOM % 20000)); fi
 mkdir -p "$work"/{puppet,rules,var/facts.d,environments}
 cp -R "$root/docs/demo/environment" "$work/environments/production"
 ln -s "$root/puppet" "$work/environments/production/modules/bellpull"
-cat >>"$work/environments/production/data/common.yaml" <<END
-my_firewall::backend: $backend
-my_firewall::directory: $work/rules
-END
+sed -i "s#@WORK@#$work#; s#@BACKEND@#$backend#" "$work"/environments/production/{hiera.yaml,data/common.yaml}
 cat >"$work/puppet/puppet.conf" <<END
 [main]
 certname = $node
