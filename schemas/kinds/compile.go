@@ -46,7 +46,11 @@ func compile(files map[string]file) (*Set, error) {
 		if err != nil {
 			return nil, blame(f, err)
 		}
-		if faults := checkSchema(c, doc); len(faults) > 0 {
+		faults := immense(doc, "")
+		if faults == nil {
+			faults = checkSchema(c, doc)
+		}
+		if len(faults) > 0 {
 			return nil, &schemas.InvalidError{What: f.path, Faults: faults}
 		}
 		for _, url := range addresses(name, doc) {

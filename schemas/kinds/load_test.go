@@ -60,6 +60,7 @@ func TestBadSchemas(t *testing.T) {
 		{"pattern as a name", `{"patternProperties": {"(?=a)": true}}`, []string{"/patternProperties/(?=a): ", `pattern "(?=a)" cannot be used`}},
 		{"pattern in draft 7", `{"$schema": "http://json-schema.org/draft-07/schema#", "pattern": "(?!a)"}`, []string{"/pattern: pattern"}},
 		{"pattern where no schema is expected", `{"$ref": "#/x/y", "x": {"y": {"pattern": "(?!a)"}}}`, []string{"(?!a)"}},
+		{"immense number", `{"enum": [1, 1e999999999]}`, []string{"/enum/1: a number of this size"}},
 		{"unknown type", `{"properties": {"a": {"type": "strng"}}}`, []string{"/properties/a/type: "}},
 		{"a number for a schema", `{"properties": {"a": 1}}`, []string{"/properties/a: "}},
 		{"no object", `[]`, []string{"must be an object"}},
@@ -101,4 +102,27 @@ func TestLoadRefuses(t *testing.T) {
 			t.Errorf("%s: got %v, want it refused", name, err)
 		}
 	}
+}
+
+// Whatever stands in a file of a directory, loading it ends with kinds or with an error.
+func FuzzLoad(f *testing.F) {
+	for _, schema := range []string{
+		`{"$ref": "#/x/y", "x": {"y": {"pattern": "(?!a)"}}}`, `{"$id": "urn:a", "$ref": "b"}`, `{"$ref": "#/properties/a", "properties": {"a": 1}}`,
+		`{"$dynamicRef": "#a", "$defs": {"a": {"$dynamicAnchor": "a"}}}`, `{"$schema": "http://json-schema.org/draft-04/schema", "id": "x#"}`,
+		`{"$ref": "bad.schema.json"}`, `{"minimum": 1e999999999, "enum": [1]}`, `{"$anchor": "a", "$ref": "#a"}`, `{"enum": [1e999999999]}`,
+	} {
+		f.Add(schema)
+	}
+	f.Fuzz(func(t *testing.T, schema string) {
+		set, err := load(t, map[string]string{"bad.schema.json": schema})
+		if err != nil {
+			faults(t, err) // fails unless it is ErrInvalid
+			return
+		}
+		for _, v := range []schemas.Value{`null`, `1`, `"a"`, `[1]`, `{"a": 1}`} {
+			if err := set.Validate("bad", v); err != nil {
+				faults(t, err)
+			}
+		}
+	})
 }
