@@ -2,7 +2,6 @@ package natskv
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/bellpull/bellpull/schemas"
@@ -64,16 +63,13 @@ func (n names) anyMessage() string { return "$JS.API.DIRECT.GET." + n.stream() }
 func (n names) statusStream() string { return "BELLPULL_STATUS_" + n.bucket }
 func (n names) statuses() string     { return "bellpull.status." + n.bucket + ".>" }
 
-// The permits: the limit, the tokens and the key of the handles.
+// The permits: the limit, the tokens with their consumer, the key of the handles.
 func (n names) permitsStream() string  { return "BELLPULL_PERMITS_" + n.bucket }
 func (n names) permits() string        { return "bellpull.permits." + n.bucket + ".>" }
 func (n names) permitLimit() string    { return "bellpull.permits." + n.bucket + ".limit" }
 func (n names) permitKey() string      { return "bellpull.permits." + n.bucket + ".key" }
 func (n names) permitTokens() string   { return "bellpull.permits." + n.bucket + ".token.*" }
 func (n names) permitConsumer() string { return "permits" }
-func (n names) permitToken(i int) string {
-	return "bellpull.permits." + n.bucket + ".token." + strconv.Itoa(i)
-}
 
 // inbox is the prefix of the subjects on which a node receives replies; its
 // credentials allow no other.

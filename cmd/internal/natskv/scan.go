@@ -1,0 +1,128 @@
+package natskv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bellpull/bellpull/schemas"
+)
+
+const (
+	scanMessages = 1000
+	scanBytes    = 8 << 20 // well under what a server holds back for a slow client
+	scanIdle     = 10 * time.Second
+)
+
+// scan hands the messages of a consumer to each, until it has had all that were
+// stored when it began. The consumer is gone afterwards.
+func (b *Bucket) scan(ctx context.Context, cfg jetstream.ConsumerConfig, each func(message) error) error {
+	cfg.AckPolicy, cfg.MemoryStorage, cfg.InactiveThreshold = jetstream.AckNonePolicy, true, scanIdle
+	err := b.withJetStream(ctx, func(ctx context.Context, js jetstream.JetStream) error {
+		consumer, err := js.CreateConsumer(ctx, b.stream(), cfg)
+		if err != nil {
+			return err
+		}
+		defer func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.cfg.Timeout)
+			defer cancel()
+			_ = js.DeleteConsumer(ctx, b.stream(), consumer.CachedInfo().Name) // else the server does so after scanIdle
+		}()
+		if consumer.CachedInfo().NumPending == 0 {
+			return nil
+		}
+		messages, err := consumer.Messages(jetstream.PullMaxMessagesWithBytesLimit(scanMessages, scanBytes))
+		if err != nil {
+			return err
+		}
+		defer messages.Stop()
+		for {
+			next, err := messages.Next(jetstream.NextContext(ctx))
+			if err != nil {
+				return err
+			}
+			meta, err := next.Metadata()
+			if err != nil {
+				return err
+			}
+			err = each(message{
+				key: b.key(next.Subject()), revision: meta.Sequence.Stream, time: meta.Timestamp,
+				header: next.Headers(), body: next.Data(),
+			})
+			if err != nil || meta.NumPending == 0 {
+				return err
+			}
+		}
+	})
+	if errors.Is(err, schemas.ErrNotFound) {
+		return b.explain(nats.ErrNoResponders)
+	}
+	return err
+}
+
+// Position is a place in the bucket's history.
+type Position struct {
+	Bucket   string    // the bucket's id; "" = it has none
+	Sequence uint64    // of the stream's last message
+	At       time.Time // when the question was asked, by this machine's clock
+}
+
+// Position asks where the bucket's history ends. Who has read everything up to
+// Sequence was current at At.
+func (b *Bucket) Position(ctx context.Context) (Position, error) {
+	ctx, cancel := bounded(ctx, CallTimeout)
+	defer cancel()
+	at := time.Now()
+	info, err := b.streamInfo(ctx, b.stream())
+	if errors.Is(err, schemas.ErrNotFound) {
+		err = b.explain(nats.ErrNoResponders)
+	}
+	if err != nil {
+		return Position{}, fmt.Errorf("read the stream's position: %w", err)
+	}
+	id, err := b.info(ctx)
+	if err != nil {
+		return Position{}, err
+	}
+	return Position{Bucket: id.ID, Sequence: info.State.LastSeq, At: at}, nil
+}
+
+// All hands every scope that ever had a document to each, in no order, and
+// returns the position of the state that was read: it holds every change up to
+// Sequence. A scope that is written meanwhile may come twice, newest last. Keys
+// that no scope maps to are left out. It reads a bucket of 100,000 documents in
+// seconds; without a deadline in ctx it has a minute.
+//
+// An error of each ends it. An error that matches [schemas.ErrUnavailable] may
+// come after some scopes were handed over.
+func (b *Bucket) All(ctx context.Context, each func(schemas.ScopeReading) error) (Position, error) {
+	ctx, cancel := bounded(ctx, manageTimeout)
+	defer cancel()
+	position, err := b.Position(ctx)
+	if err != nil {
+		return Position{}, err
+	}
+	var newest uint64
+	err = b.scan(ctx, jetstream.ConsumerConfig{
+		DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, FilterSubject: b.subject(">"),
+	}, func(m message) error {
+		newest = max(newest, m.revision)
+		scope, err := schemas.ScopeFromKey(m.key)
+		if err != nil {
+			return nil
+		}
+		return each(m.reading(scope))
+	})
+	if err != nil {
+		return Position{}, fmt.Errorf("read all scopes: %w", err)
+	}
+	if newest < position.Sequence {
+		return Position{}, fmt.Errorf("read all scopes: %w: a replica has only revision %d of %d",
+			schemas.ErrUnavailable, newest, position.Sequence)
+	}
+	return position, nil
+}
