@@ -59,13 +59,18 @@ within() { # SECONDS WHAT COMMAND...: wait until the command succeeds
 
 firewall() { # its rules, one a line
   if [ "$backend" = iptables ]; then
-    iptables -S | grep -e '^-A' || true
+    iptables -w -S | sed -n '/^-A/p'
   else
-    cat "$work"/rules/*.rules 2>/dev/null || true
+    find "$work/rules" -name '*.rules' -exec cat {} +
   fi
 }
-both_chains_have() { [ "$(firewall | grep -c -e "$1")" = 2 ]; }
-no_chain_has() { ! firewall | grep -q -e "$1"; }
+count() { # PATTERN: how many of its rules match; nothing if they cannot be read
+  local rules
+  rules=$(firewall) || return
+  grep -c -e "$1" <<<"$rules"
+}
+both_chains_have() { [ "$(count "$1")" = 2 ]; }
+no_chain_has() { [ "$(count "$1")" = 0 ]; }
 
 # ---- the daemons ---------------------------------------------------------------
 
@@ -82,7 +87,10 @@ stop() {
   # A Puppet run that is still at work ends first: it belongs to the watcher.
   for _ in $(seq 1 150); do no_run_under_way && break; sleep 0.2; done
   for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
-  for pid in "${pids[@]}"; do wait "$pid" 2>/dev/null || true; done
+  for pid in "${pids[@]}"; do
+    for _ in $(seq 1 50); do kill -0 "$pid" 2>/dev/null || break; sleep 0.2; done
+    kill -KILL "$pid" 2>/dev/null || true
+  done
 }
 watcher=0
 trap stop EXIT
@@ -122,7 +130,10 @@ node:
   certname: $node
   hierarchy: ["node/{certname}", "$group", "common"]
 watch: {command: [${command_list%, }], timeout: 2m}
-puppet: {report: $work/var/state/last_run_report.yaml}
+puppet:
+  lock: $work/var/state/agent_catalog_run.lock
+  disabled_lock: $work/var/state/agent_disabled.lock
+  report: $work/var/state/last_run_report.yaml
 state: $work/state
 END
 
