@@ -44,13 +44,9 @@ func (b *Bucket) At(ctx context.Context, scope schemas.Scope, revision uint64) (
 	defer cancel()
 	ask := nats.NewMsg(b.anyMessage())
 	ask.Data = fmt.Appendf(nil, `{"seq":%d}`, revision)
-	answer, err := b.insist(ctx, ask)
+	m, err := b.message(b.requests(ctx, []*nats.Msg{ask})[0])
 	if err != nil {
-		return Revision{}, fmt.Errorf("read revision %d: %w", revision, err)
-	}
-	m, err := b.direct(answer)
-	if err != nil {
-		return Revision{}, fmt.Errorf("%w: read revision %d: %w", schemas.ErrUnavailable, revision, err)
+		return Revision{}, fmt.Errorf("read revision %d of scope %s: %w", revision, scope, err)
 	}
 	if m.revision == 0 || m.key != scope.Key() {
 		return Revision{}, fmt.Errorf("%w: scope %s has no revision %d", schemas.ErrNotFound, scope, revision)

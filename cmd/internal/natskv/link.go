@@ -35,10 +35,16 @@ type link struct {
 	ended  chan struct{} // closed by the bucket's Close
 }
 
-// call is a request under way.
+// call is something that waits for the server.
 type call struct {
-	subject string // "" = all subjects of the JetStream API
 	cancel  context.CancelCauseFunc
+	refused func(refusal) // must not block
+}
+
+// refusal says that the credentials do not allow a subject.
+type refusal struct {
+	subject string
+	err     error
 }
 
 func newLink(warn func(string, ...any)) *link {
@@ -77,13 +83,16 @@ func (l *link) wait(ctx context.Context) error {
 }
 
 // begin returns a context that also ends, with its cause, when the connection
-// is lost or NATS refuses the subject.
-func (l *link) begin(ctx context.Context, subject string) (context.Context, context.CancelFunc) {
+// is lost. Whatever NATS refuses until the end is handed to refused.
+func (l *link) begin(ctx context.Context, refused func(refusal)) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	c := &call{subject, cancel}
+	c := &call{cancel, refused}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calls[c] = struct{}{}
+	if !l.isUp {
+		cancel(errLost)
+	}
 	return ctx, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -166,9 +175,7 @@ func (l *link) fault(_ *nats.Conn, _ *nats.Subscription, err error) {
 	case errors.Is(err, nats.ErrPermissionViolation):
 		subject := quoted(err.Error())
 		for c := range l.calls {
-			if c.concerns(subject) {
-				c.cancel(err)
-			}
+			c.refused(refusal{subject, err})
 		}
 		l.warn("NATS refused a subject", "subject", subject)
 	default:
@@ -176,12 +183,6 @@ func (l *link) fault(_ *nats.Conn, _ *nats.Subscription, err error) {
 			l.reason = err
 		}
 	}
-}
-
-// concerns reports whether the refusal of subject leaves the call without its answer.
-func (c *call) concerns(subject string) bool {
-	return subject == c.subject || strings.HasPrefix(subject, "_INBOX") ||
-		c.subject == "" && strings.HasPrefix(subject, "$JS.")
 }
 
 // quoted returns the subject that the server names in the text of a refusal,

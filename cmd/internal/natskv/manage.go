@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -23,7 +24,20 @@ func (b *Bucket) withJetStream(ctx context.Context, f func(context.Context, jets
 	if err != nil {
 		return err
 	}
-	err = b.during(ctx, "", func(ctx context.Context) error { return f(ctx, js) })
+	if err := b.link.wait(ctx); err != nil {
+		return b.explain(err)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	ctx, done := b.link.begin(ctx, func(r refusal) {
+		if strings.HasPrefix(r.subject, "$JS.") || strings.HasPrefix(r.subject, "_INBOX") {
+			cancel(r.err)
+		}
+	})
+	defer done()
+	if err = f(ctx, js); err != nil && context.Cause(ctx) != nil {
+		err = context.Cause(ctx)
+	}
 	var api jetstream.JetStreamError
 	switch {
 	case err == nil:

@@ -59,15 +59,15 @@ func (b *Bucket) publish(ctx context.Context, subject string, body []byte, expec
 	m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(expect, 10))
 	m.Header.Set(jetstream.MsgIDHeader, rand.Text())
 	for {
-		answer, err := b.insist(ctx, m)
-		if err != nil {
-			return 0, err
+		answer := b.requests(ctx, []*nats.Msg{m})[0]
+		if answer.err != nil {
+			return 0, answer.err
 		}
 		var ack struct {
 			jetstream.PubAck
 			Error *jetstream.APIError `json:"error"`
 		}
-		if err := json.Unmarshal(answer.Data, &ack); err != nil {
+		if err := json.Unmarshal(answer.msg.Data, &ack); err != nil {
 			return 0, fmt.Errorf("%w: NATS at %s answered with no acknowledgement: %w", schemas.ErrUnavailable, b.place(), err)
 		}
 		if ack.Error == nil {

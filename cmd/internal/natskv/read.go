@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -23,47 +22,45 @@ import (
 func (b *Bucket) Read(ctx context.Context, scopes []schemas.Scope) (schemas.Reading, error) {
 	ctx, cancel := bounded(ctx, CallTimeout)
 	defer cancel()
-	reading := schemas.Reading{Scopes: make([]schemas.ScopeReading, len(scopes))}
-	var wg sync.WaitGroup
-	for i, scope := range scopes {
-		wg.Go(func() {
-			m, err := b.last(ctx, scope.Key())
-			if err != nil {
-				reading.Scopes[i] = schemas.ScopeReading{Scope: scope, Err: err}
-			} else {
-				reading.Scopes[i] = m.reading(scope)
-			}
-		})
+	all := make([]*nats.Msg, 0, len(scopes)+1)
+	for _, scope := range scopes {
+		all = append(all, nats.NewMsg(b.lastMessage(scope.Key())))
 	}
-	info, err := b.info(ctx)
-	wg.Wait()
+	all = append(all, nats.NewMsg(b.lastMessage(schemas.BucketKey)))
+	answers := b.requests(ctx, all)
+
+	info, err := b.bucketInfo(answers[len(scopes)])
 	if err != nil {
 		return schemas.Reading{}, err
 	}
-	reading.Bucket, reading.At = info.ID, time.Now()
-	return reading, nil
-}
-
-// info reads the bucket's id; a bucket that has none gives the zero value.
-func (b *Bucket) info(ctx context.Context) (schemas.BucketInfo, error) {
-	m, err := b.last(ctx, schemas.BucketKey)
-	if err != nil || m.revision == 0 || m.deleted() {
-		return schemas.BucketInfo{}, err
+	reading := schemas.Reading{Bucket: info.ID, At: time.Now(), Scopes: make([]schemas.ScopeReading, len(scopes))}
+	for i, scope := range scopes {
+		m, err := b.message(answers[i])
+		if err != nil {
+			reading.Scopes[i] = schemas.ScopeReading{Scope: scope, Err: fmt.Errorf("read scope %s: %w", scope, err)}
+		} else {
+			reading.Scopes[i] = m.reading(scope)
+		}
 	}
-	return schemas.ParseBucketInfo(m.body)
+	return reading, nil
 }
 
 // last fetches a key's last message; one that never had any has revision 0.
 func (b *Bucket) last(ctx context.Context, key string) (message, error) {
-	answer, err := b.insist(ctx, nats.NewMsg(b.lastMessage(key)))
-	if err != nil {
-		return message{}, err
+	return b.message(b.requests(ctx, []*nats.Msg{nats.NewMsg(b.lastMessage(key))})[0])
+}
+
+// info reads the bucket's id; a bucket that has none gives the zero value.
+func (b *Bucket) info(ctx context.Context) (schemas.BucketInfo, error) {
+	return b.bucketInfo(b.requests(ctx, []*nats.Msg{nats.NewMsg(b.lastMessage(schemas.BucketKey))})[0])
+}
+
+func (b *Bucket) bucketInfo(a answer) (schemas.BucketInfo, error) {
+	m, err := b.message(a)
+	if err != nil || m.revision == 0 || m.deleted() {
+		return schemas.BucketInfo{}, err
 	}
-	m, err := b.direct(answer)
-	if err != nil {
-		return message{}, fmt.Errorf("%w: read key %q: %w", schemas.ErrUnavailable, key, err)
-	}
-	return m, nil
+	return schemas.ParseBucketInfo(m.body)
 }
 
 // message is one message of the bucket's stream.
@@ -75,22 +72,26 @@ type message struct {
 	body     []byte
 }
 
-// direct reads the answer to a direct get.
-func (b *Bucket) direct(answer *nats.Msg) (message, error) {
-	if status := answer.Header.Get("Status"); status == "404" {
+// message reads the answer to a direct get; revision 0 is no message.
+func (b *Bucket) message(a answer) (message, error) {
+	if a.err != nil {
+		return message{}, a.err
+	}
+	status := a.msg.Header.Get("Status")
+	if status == "404" {
 		return message{}, nil
 	}
-	revision, err := announced(answer)
+	revision, err := announced(a.msg)
 	if err != nil {
-		return message{}, fmt.Errorf("answered %s %s", answer.Header.Get("Status"), answer.Header.Get("Description"))
+		return message{}, fmt.Errorf("%w: JetStream answered %s %s", schemas.ErrUnavailable, status, a.msg.Header.Get("Description"))
 	}
-	at, err := time.Parse(time.RFC3339Nano, streamHeader(answer, jetstream.TimeStampHeaer))
+	at, err := time.Parse(time.RFC3339Nano, streamHeader(a.msg, jetstream.TimeStampHeaer))
 	if err != nil {
-		return message{}, fmt.Errorf("answered without the message's time: %w", err)
+		return message{}, fmt.Errorf("%w: JetStream answered without a time: %w", schemas.ErrUnavailable, err)
 	}
 	return message{
-		key: b.key(streamHeader(answer, jetstream.SubjectHeader)), revision: revision, time: at,
-		header: answer.Header, body: answer.Data,
+		key: b.key(streamHeader(a.msg, jetstream.SubjectHeader)), revision: revision, time: at,
+		header: a.msg.Header, body: a.msg.Data,
 	}, nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -12,80 +14,138 @@ import (
 	"github.com/bellpull/bellpull/schemas"
 )
 
-// bounded gives ctx a deadline if it has none.
-func bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
-	if _, ok := ctx.Deadline(); ok {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, timeout)
+// answer is what came of one request. One that was not answered has an error
+// that [Bucket.explain] has yet to turn into words.
+type answer struct {
+	msg *nats.Msg
+	err error
 }
 
-// during waits for the connection and runs f. f's context also ends when the
-// connection is lost or NATS refuses subject; the error then says so.
-func (b *Bucket) during(ctx context.Context, subject string, f func(context.Context) error) error {
-	if err := b.link.wait(ctx); err != nil {
-		return err
+// requests sends all requests at once and returns an answer to each, in their
+// order. They are repeated as long as they may be and ctx allows: when nobody
+// serves the subject, as while a cluster elects a leader, when no answer comes,
+// and when the connection is lost but comes back.
+func (b *Bucket) requests(ctx context.Context, all []*nats.Msg) []answer {
+	answers := make([]answer, len(all))
+	open := make([]int, len(all))
+	for i := range all {
+		open[i] = i
 	}
-	ctx, done := b.link.begin(ctx, subject)
-	defer done()
-	err := f(ctx)
-	if err != nil && context.Cause(ctx) != nil {
-		return context.Cause(ctx)
-	}
-	return err
-}
-
-// request sends m once and waits for its answer.
-func (b *Bucket) request(ctx context.Context, m *nats.Msg) (answer *nats.Msg, err error) {
-	type result struct {
-		answer *nats.Msg
-		err    error
-	}
-	err = b.during(ctx, m.Subject, func(ctx context.Context) error {
-		results := make(chan result, 1)
-		// nats.go takes its lock here, which it may hold for a whole attempt to
-		// reconnect: only a goroutine left behind for that time keeps the deadline.
-		go func() {
-			answer, err := b.nc.RequestMsgWithContext(ctx, m)
-			results <- result{answer, err}
-		}()
-		select {
-		case r := <-results:
-			answer = r.answer
-			return r.err
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	})
-	return answer, err
-}
-
-// insist repeats a request that may be repeated until it is answered: when
-// nobody serves the subject, as while a cluster elects a leader, when no answer
-// comes, and when the connection is lost but comes back.
-func (b *Bucket) insist(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
-	var unserved error
 	for patience := b.cfg.Timeout; ; patience *= 2 {
 		attempt, cancel := context.WithTimeout(ctx, patience)
-		answer, err := b.request(attempt, m)
-		cancel()
-		switch {
-		case err == nil:
-			return answer, nil
-		case errors.Is(err, nats.ErrNoResponders):
-			unserved = err
-		case errors.Is(err, context.DeadlineExceeded) && unserved != nil:
-			err = unserved
+		for i, a := range b.attempt(attempt, all, open) {
+			if late := errors.Is(a.err, context.DeadlineExceeded); late && errors.Is(answers[open[i]].err, nats.ErrNoResponders) {
+				continue // the reason why it is late
+			}
+			answers[open[i]] = a
 		}
-		if !b.mayRepeat(err) || !pause(ctx) {
-			return nil, b.explain(err)
+		cancel()
+		var again []int
+		for _, i := range open {
+			if b.mayRepeat(answers[i].err) {
+				again = append(again, i)
+			}
+		}
+		if open = again; len(open) == 0 || !pause(ctx) {
+			break
 		}
 	}
+	for i := range answers {
+		answers[i].err = b.explain(answers[i].err)
+	}
+	return answers
+}
+
+// attempt sends the open ones of all once. It ends by ctx's deadline.
+func (b *Bucket) attempt(ctx context.Context, all []*nats.Msg, open []int) []answer {
+	if err := b.link.wait(ctx); err != nil {
+		return unanswered(len(open), err)
+	}
+	if !b.lasting {
+		return b.exchange(ctx, all, open)
+	}
+	// nats.go may hold its lock for a whole attempt to reconnect; only a goroutine
+	// that is left behind for that time keeps the deadline.
+	done := make(chan []answer, 1)
+	go func() { done <- b.exchange(ctx, all, open) }()
+	select {
+	case answers := <-done:
+		return answers
+	case <-ctx.Done():
+		return unanswered(len(open), ctx.Err())
+	}
+}
+
+func unanswered(n int, err error) []answer {
+	answers := make([]answer, n)
+	for i := range answers {
+		answers[i].err = err
+	}
+	return answers
+}
+
+// exchange sends the open ones of all, each with its own reply subject below
+// one inbox, and collects the answers.
+func (b *Bucket) exchange(ctx context.Context, all []*nats.Msg, open []int) []answer {
+	refusals := make(chan refusal, len(open)+1)
+	ctx, done := b.link.begin(ctx, func(r refusal) {
+		select {
+		case refusals <- r:
+		default: // more than we asked for
+		}
+	})
+	defer done()
+	inbox := b.nc.NewInbox()
+	replies := make(chan *nats.Msg, len(open))
+	subscription, err := b.nc.ChanSubscribe(inbox+".*", replies)
+	if err != nil {
+		return unanswered(len(open), err)
+	}
+	defer func() { _ = subscription.Unsubscribe() }() // fails only when the connection has ended
+
+	answers := make([]answer, len(open))
+	left := len(open)
+	settle := func(i int, a answer) {
+		if answers[i] == (answer{}) {
+			answers[i], left = a, left-1
+		}
+	}
+	for i, n := range open {
+		m := *all[n]
+		m.Reply = inbox + "." + strconv.Itoa(i)
+		if err := b.nc.PublishMsg(&m); err != nil {
+			settle(i, answer{err: err})
+		}
+	}
+	for left > 0 {
+		select {
+		case m := <-replies:
+			i, err := strconv.Atoi(strings.TrimPrefix(m.Subject, inbox+"."))
+			switch {
+			case err != nil || i < 0 || i >= len(open):
+			case len(m.Data) == 0 && m.Header.Get("Status") == "503":
+				settle(i, answer{err: nats.ErrNoResponders})
+			default:
+				settle(i, answer{msg: m})
+			}
+		case r := <-refusals:
+			for i, n := range open {
+				if r.subject == all[n].Subject || strings.HasPrefix(r.subject, inbox) {
+					settle(i, answer{err: r.err})
+				}
+			}
+		case <-ctx.Done():
+			for i := range open {
+				settle(i, answer{err: context.Cause(ctx)})
+			}
+		}
+	}
+	return answers
 }
 
 func (b *Bucket) mayRepeat(err error) bool {
 	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded) ||
-		b.lasting && (errors.Is(err, errAway) || errors.Is(err, errLost))
+		b.lasting && (errors.Is(err, errAway) || errors.Is(err, errLost) || errors.Is(err, nats.ErrReconnectBufExceeded))
 }
 
 // pause waits 100 to 200 ms, and reports whether ctx has not ended by then.
@@ -100,10 +160,18 @@ func pause(ctx context.Context) bool {
 	}
 }
 
+// bounded gives ctx a deadline if it has none.
+func bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, timeout)
+}
+
 // explain turns what went wrong with a request into what the operator can do.
 func (b *Bucket) explain(err error) error {
 	switch {
-	case err == nil, errors.Is(err, schemas.ErrUnavailable), errors.Is(err, schemas.ErrInvalid):
+	case err == nil, errors.Is(err, schemas.ErrUnavailable):
 		return err
 	case refused(err):
 		return fmt.Errorf("%w: NATS at %s refused the credentials: %w", schemas.ErrUnavailable, b.place(), err)
@@ -113,8 +181,7 @@ func (b *Bucket) explain(err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%w: NATS at %s gave no answer in time", schemas.ErrUnavailable, b.place())
 	case errors.Is(err, nats.ErrMaxPayload):
-		return fmt.Errorf("%w: larger than the max_payload of NATS at %s (%d bytes)",
-			schemas.ErrInvalid, b.place(), b.nc.MaxPayload())
+		return fmt.Errorf("%w: larger than NATS at %s takes (max_payload is %d bytes)", schemas.ErrInvalid, b.place(), b.nc.MaxPayload())
 	default:
 		return fmt.Errorf("%w: NATS at %s: %w", schemas.ErrUnavailable, b.place(), err)
 	}
