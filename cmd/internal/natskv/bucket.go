@@ -206,14 +206,15 @@ func (b *Bucket) unreached(ctx context.Context, err error) error {
 	if errors.Is(err, nats.ErrNoServers) && b.dialer.failure() != nil {
 		err = b.dialer.failure()
 	}
-	if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
+	if ctx.Err() != nil && !late {
 		err = context.Cause(ctx)
 	}
 	var network net.Error
 	switch {
 	case refused(err):
 		return fmt.Errorf("%w: NATS at %s refused the credentials: %w", schemas.ErrUnavailable, b.place(), err)
-	case errors.As(err, &network) && network.Timeout():
+	case late, errors.As(err, &network) && network.Timeout():
 		return fmt.Errorf("%w: NATS at %s gives no answer: %w", schemas.ErrUnavailable, b.place(), err)
 	default:
 		return fmt.Errorf("%w: connect to NATS at %s: %w", schemas.ErrUnavailable, b.place(), err)
