@@ -131,7 +131,7 @@ func (b *Bucket) initPermits(ctx context.Context) error {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails
 	for subject, body := range map[string][]byte{b.permitLimit(): []byte(noLimit), b.permitKey(): key} {
-		if _, err := b.publish(ctx, subject, body, 0); err != nil && !errors.Is(err, errSequence) {
+		if _, _, err := b.publish(ctx, subject, rand.Text(), body, 0); err != nil && !errors.Is(err, errSequence) {
 			return err
 		}
 	}
@@ -161,7 +161,7 @@ func (b *Bucket) initID(ctx context.Context, anew bool) (schemas.BucketInfo, boo
 		if err != nil {
 			return schemas.BucketInfo{}, false, err
 		}
-		_, err = b.publish(ctx, b.subject(schemas.BucketKey), body, last.revision)
+		_, err = b.write(ctx, schemas.BucketKey, body, last.revision)
 		if errors.Is(err, errSequence) && pause(ctx) {
 			anew = false // another init was faster: its id is as new
 			continue

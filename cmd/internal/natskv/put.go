@@ -17,7 +17,7 @@ import (
 // Error codes of JetStream that nats.go has no name for.
 const (
 	codeInProcess  jetstream.ErrorCode = 10158 // a message with this id is being stored
-	codeMsgTooLong jetstream.ErrorCode = 10054
+	codeMsgTooLong jetstream.ErrorCode = 10054 // over the stream's max_msg_size
 )
 
 // Put writes a scope's document, provided that the scope's last message is
@@ -38,65 +38,86 @@ func (b *Bucket) Put(ctx context.Context, scope schemas.Scope, body []byte, expe
 	}
 	ctx, cancel := bounded(ctx, CallTimeout)
 	defer cancel()
-	revision, err = b.publish(ctx, b.subject(scope.Key()), body, expect)
+	revision, err = b.write(ctx, scope.Key(), body, expect)
 	switch {
+	case errors.Is(err, errSequence) && revision == expect:
+		return 0, fmt.Errorf("%w: scope %s is no longer at revision %d", schemas.ErrConflict, scope, expect)
 	case errors.Is(err, errSequence):
-		return 0, b.conflict(ctx, scope, expect)
+		return 0, fmt.Errorf("%w: scope %s is at revision %d, not %d", schemas.ErrConflict, scope, revision, expect)
 	case err != nil:
 		return 0, fmt.Errorf("write scope %s: %w", scope, err)
 	}
 	return revision, nil
 }
 
+// errSequence says that the subject's last message is another than expected.
 var errSequence = errors.New("wrong last sequence")
 
+// write stores body under a key whose last message is expect. With errSequence
+// it returns the revision that stands, as far as the replica asked knows it.
+func (b *Bucket) write(ctx context.Context, key string, body []byte, expect uint64) (uint64, error) {
+	id := rand.Text()
+	revision, repeated, err := b.publish(ctx, b.subject(key), id, body, expect)
+	if !errors.Is(err, errSequence) {
+		return revision, err
+	}
+	for {
+		last, err := b.last(ctx, key)
+		next := last
+		if err == nil && repeated {
+			// If ours was stored, it is the first after expect.
+			next, err = b.after(ctx, key, expect)
+		}
+		switch {
+		case err != nil && repeated:
+			return 0, err // whether the first attempt or another writer is in the way is unknown
+		case err != nil:
+			return expect, errSequence
+		case next.header.Get(jetstream.MsgIDHeader) == id:
+			return next.revision, nil
+		case last.revision != expect && next.revision != 0:
+			return last.revision, errSequence
+		case !pause(ctx): // this replica lags, or what is in the way is not stored yet
+			return 0, b.explain(context.DeadlineExceeded)
+		}
+	}
+}
+
 // publish stores body under subject if the subject's last message is expect,
-// or fails with errSequence. The message's id lets it be sent again: JetStream
-// answers a repetition with the sequence of the first.
-func (b *Bucket) publish(ctx context.Context, subject string, body []byte, expect uint64) (uint64, error) {
+// or fails with errSequence. The id lets it be sent again: JetStream answers a
+// repetition with the sequence of the first, but with one replica it compares
+// the last sequence first, so that a repetition may meet itself.
+func (b *Bucket) publish(ctx context.Context, subject, id string, body []byte, expect uint64) (revision uint64, repeated bool, err error) {
 	m := nats.NewMsg(subject)
 	m.Data = body
 	m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(expect, 10))
-	m.Header.Set(jetstream.MsgIDHeader, rand.Text())
+	m.Header.Set(jetstream.MsgIDHeader, id)
 	for {
 		answer := b.requests(ctx, []*nats.Msg{m})[0]
+		repeated = repeated || answer.repeated
 		if answer.err != nil {
-			return 0, answer.err
+			return 0, repeated, answer.err
 		}
 		var ack struct {
 			jetstream.PubAck
 			Error *jetstream.APIError `json:"error"`
 		}
 		if err := json.Unmarshal(answer.msg.Data, &ack); err != nil {
-			return 0, fmt.Errorf("%w: NATS at %s answered with no acknowledgement: %w", schemas.ErrUnavailable, b.place(), err)
+			return 0, repeated, fmt.Errorf("%w: NATS at %s answered with no acknowledgement: %w", schemas.ErrUnavailable, b.place(), err)
 		}
 		if ack.Error == nil {
-			return ack.Sequence, nil
+			return ack.Sequence, repeated, nil
 		}
 		switch ack.Error.ErrorCode {
 		case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant:
-			return 0, errSequence
+			return 0, repeated, errSequence
 		case codeMsgTooLong:
-			return 0, fmt.Errorf("%w: %w", schemas.ErrInvalid, ack.Error)
+			return 0, repeated, fmt.Errorf("%w: %w", schemas.ErrInvalid, ack.Error)
 		case codeInProcess:
 			if pause(ctx) {
 				continue
 			}
 		}
-		return 0, fmt.Errorf("%w: %w", schemas.ErrUnavailable, ack.Error)
-	}
-}
-
-// conflict names the revision that stands. The replica that is asked may not
-// have it yet, or it may still be under way.
-func (b *Bucket) conflict(ctx context.Context, scope schemas.Scope, expect uint64) error {
-	for {
-		m, err := b.last(ctx, scope.Key())
-		if err != nil || m.revision == expect && !pause(ctx) {
-			return fmt.Errorf("%w: scope %s is no longer at revision %d", schemas.ErrConflict, scope, expect)
-		}
-		if m.revision != expect {
-			return fmt.Errorf("%w: scope %s is at revision %d, not %d", schemas.ErrConflict, scope, m.revision, expect)
-		}
+		return 0, repeated, fmt.Errorf("%w: %w", schemas.ErrUnavailable, ack.Error)
 	}
 }

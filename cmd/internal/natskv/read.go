@@ -50,6 +50,13 @@ func (b *Bucket) last(ctx context.Context, key string) (message, error) {
 	return b.message(b.requests(ctx, []*nats.Msg{nats.NewMsg(b.lastMessage(key))})[0])
 }
 
+// after fetches a key's first message after the revision.
+func (b *Bucket) after(ctx context.Context, key string, revision uint64) (message, error) {
+	ask := nats.NewMsg(b.anyMessage())
+	ask.Data = fmt.Appendf(nil, `{"seq":%d,"next_by_subj":%q}`, revision+1, b.subject(key))
+	return b.message(b.requests(ctx, []*nats.Msg{ask})[0])
+}
+
 // info reads the bucket's id; a bucket that has none gives the zero value.
 func (b *Bucket) info(ctx context.Context) (schemas.BucketInfo, error) {
 	return b.bucketInfo(b.requests(ctx, []*nats.Msg{nats.NewMsg(b.lastMessage(schemas.BucketKey))})[0])

@@ -17,8 +17,9 @@ import (
 // answer is what came of one request. One that was not answered has an error
 // that [Bucket.explain] has yet to turn into words.
 type answer struct {
-	msg *nats.Msg
-	err error
+	msg      *nats.Msg
+	err      error
+	repeated bool // the request was sent more than once
 }
 
 // requests sends all requests at once and returns an answer to each, in their
@@ -31,14 +32,17 @@ func (b *Bucket) requests(ctx context.Context, all []*nats.Msg) []answer {
 	for i := range all {
 		open[i] = i
 	}
+	repeated := false
 	for patience := b.cfg.Timeout; ; patience *= 2 {
 		attempt, cancel := context.WithTimeout(ctx, patience)
 		for i, a := range b.attempt(attempt, all, open) {
 			if late := errors.Is(a.err, context.DeadlineExceeded); late && errors.Is(answers[open[i]].err, nats.ErrNoResponders) {
 				continue // the reason why it is late
 			}
+			a.repeated = repeated
 			answers[open[i]] = a
 		}
+		repeated = true
 		cancel()
 		var again []int
 		for _, i := range open {
