@@ -1,0 +1,211 @@
+package puppet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bellpull/bellpull/schemas"
+)
+
+// Store is where desired state is read from. Read returns one answer per scope.
+// An error means that nothing was answered.
+type Store interface {
+	Read(ctx context.Context, scopes []schemas.Scope) (schemas.Reading, error)
+}
+
+// LoopConfig says what to watch and how to run. Store, Runner, Scopes, Dir and
+// Digester are needed.
+type LoopConfig struct {
+	Store    Store
+	Runner   Runner
+	Proof    Proof           // of Runner's runs; default [ProofAgent]
+	Scopes   []schemas.Scope // the node's hierarchy
+	Node     string          // certname: splays differ by it
+	Dir      string          // the node's private directory
+	Digester schemas.Digester
+	Timing   Timing
+	Resync   time.Duration  // everything is read again this often; default 10m
+	Logger   hclog.Logger   // default: none
+	Random   func() float64 // in [0, 1), for jitter; default math/rand/v2
+}
+
+// Loop keeps a node's applied state equal to its wanted state, one run at a time.
+type Loop struct {
+	cfg   LoopConfig
+	log   hclog.Logger
+	state *stateDir
+
+	wanted  Wanted
+	book    Book
+	run     *Run // under way
+	retry   *Retry
+	last    time.Time // start of the last run
+	pause   time.Time // no run before this
+	until   time.Time // the last decision holds until this; zero = until something happens
+	noticed map[string]time.Time
+	ended   chan ending
+	waits   sync.WaitGroup
+
+	hints    map[schemas.Scope]uint64 // revisions that were announced
+	readAt   time.Time                // when to read next
+	failures int                      // readings in a row that lacked something
+	said     map[string]string        // what was logged last, by subject: each thing is said once
+}
+
+// ending is the end of a run.
+type ending struct {
+	result     Result
+	notStarted error
+	err        error // the wait was given up; the run goes on
+}
+
+// wakeAtLeast bounds how long it can go unnoticed that the clock was set.
+const wakeAtLeast = time.Minute
+
+// NewLoop returns a loop.
+func NewLoop(cfg LoopConfig) *Loop {
+	if cfg.Proof == "" {
+		cfg.Proof = ProofAgent
+	}
+	if cfg.Resync <= 0 {
+		cfg.Resync = 10 * time.Minute
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = hclog.NewNullLogger()
+	}
+	if cfg.Random == nil {
+		cfg.Random = rand.Float64
+	}
+	return &Loop{
+		cfg: cfg, log: cfg.Logger, state: newStateDir(cfg.Dir), ended: make(chan ending, 1),
+		noticed: map[string]time.Time{}, hints: map[schemas.Scope]uint64{}, said: map[string]string{},
+	}
+}
+
+// Run watches until ctx ends, which is no error. A run that is under way then
+// goes on, and the next watcher picks it up. notices are hints; if they end
+// before ctx does, Run returns an error.
+func (l *Loop) Run(ctx context.Context, notices <-chan schemas.Notice) error {
+	defer l.waits.Wait()
+	l.load(ctx)
+	l.read(ctx)
+	for {
+		l.step(ctx)
+		wake := time.NewTimer(time.Until(l.wake()))
+		select {
+		case <-ctx.Done():
+			wake.Stop()
+			return nil
+		case notice, open := <-notices:
+			if !open {
+				wake.Stop()
+				if ctx.Err() != nil {
+					return nil
+				}
+				return errors.New("the subscription to changes has ended")
+			}
+			l.hint(notice)
+		case end := <-l.ended:
+			l.read(ctx)
+			l.finish(end)
+		case <-wake.C:
+		}
+		wake.Stop()
+		if !time.Now().Before(l.readAt) {
+			l.read(ctx)
+		}
+	}
+}
+
+// Once reads, runs if a run is owed, whatever was tried before, and waits for the
+// run's end. An error says why what is wanted is not applied. With dryRun it only
+// logs what it would do.
+func (l *Loop) Once(ctx context.Context, dryRun bool) error {
+	defer l.waits.Wait()
+	if l.load(ctx); l.run != nil && !dryRun {
+		if err := l.await(ctx); err != nil {
+			return err
+		}
+	}
+	if err := l.read(ctx); err != nil {
+		return err
+	}
+	s := l.situation()
+	s.Timing, s.Retry = Timing{Skew: s.Timing.Skew}, nil
+	d := s.Decide()
+	switch {
+	case d.Action == Go && dryRun:
+		l.log.Info("a run is owed", "why", d.Why, "tags", d.Tags, "noop", d.Noop)
+		return nil
+	case d.Action == Go:
+		if err := l.start(ctx, d); err != nil {
+			return err
+		}
+		return l.await(ctx)
+	case d.Action == Wait:
+		return fmt.Errorf("a run is owed, but %s", d.Why)
+	}
+	l.log.Info("no run", "why", d.Why)
+	return nil
+}
+
+// await waits for the run under way and judges it.
+func (l *Loop) await(ctx context.Context) error {
+	if l.run != nil {
+		end := <-l.ended
+		if end.err != nil {
+			return end.err
+		}
+		l.finish(end)
+		if err := l.save(); err != nil {
+			return err
+		}
+		if end.result.Outcome == NotRun {
+			return errors.New(end.result.Reason)
+		}
+	}
+	if l.retry != nil {
+		return errors.New(l.retry.Why)
+	}
+	return nil
+}
+
+// load takes over what an earlier watcher left, a run under way included.
+func (l *Loop) load(ctx context.Context) {
+	j, applied, err := l.state.load()
+	if err != nil {
+		l.log.Error("state of an earlier watcher is lost; what it knew counts as not applied", "error", err)
+	}
+	l.wanted = j.Wanted.Only(l.cfg.Scopes)
+	l.book = Book{Applied: applied, Unproven: j.Unproven}
+	l.retry, l.last, l.run = j.Retry, j.Last, j.Run
+	for scope, a := range applied.Scopes {
+		// What was applied was known: its absence has to be believed first.
+		if _, known := l.wanted.Scopes[scope]; !known && slices.Contains(l.cfg.Scopes, scope) {
+			l.wanted.Scopes[scope] = wantedOf(applied.Bucket, a)
+		}
+	}
+	if l.run != nil {
+		l.log.Info("a run of an earlier watcher is taken over", "run", l.run.ID, "pid", l.run.Process.PID, "started", l.run.Started)
+		l.wait(ctx, *l.run)
+	}
+}
+
+// wake is when the loop has to look again though nothing has happened.
+func (l *Loop) wake() time.Time {
+	at := earlier(l.readAt, time.Now().Add(wakeAtLeast))
+	if l.run == nil {
+		at = earlier(at, l.until)
+		if expiry := l.wanted.nextExpiry(time.Now().Add(-l.cfg.Timing.Skew)); !expiry.IsZero() {
+			at = earlier(at, expiry.Add(l.cfg.Timing.Skew))
+		}
+	}
+	return at
+}

@@ -1,0 +1,77 @@
+package puppet_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bellpull/bellpull/puppet"
+)
+
+const configPrint = `echo "$*" >> asked
+echo agent_catalog_run_lockfile = /var/cache/puppet/state/agent_catalog_run.lock
+echo agent_disabled_lockfile = /var/cache/puppet/state/agent_disabled.lock
+echo lastrunreport = /var/cache/puppet/state/last_run_report.yaml
+`
+
+func TestFindPaths(t *testing.T) {
+	s := newStage(t)
+	program := s.write("puppet", "#!/bin/sh\ncd "+s.dir+"\n"+configPrint)
+	cache := filepath.Join(s.dir, "puppet.json")
+	find := func(given puppet.Paths) puppet.Paths {
+		t.Helper()
+		paths, err := puppet.FindPaths(t.Context(), given, program, "agent", cache)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return paths
+	}
+	want := puppet.Paths{
+		Lock:         "/var/cache/puppet/state/agent_catalog_run.lock",
+		DisabledLock: "/var/cache/puppet/state/agent_disabled.lock",
+		Report:       "/var/cache/puppet/state/last_run_report.yaml",
+	}
+	for range 2 {
+		if got := find(puppet.Paths{}); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	given := puppet.Paths{Report: "/srv/report.yaml"}
+	if got := find(given); got.Report != given.Report || got.Lock != want.Lock {
+		t.Errorf("%+v, want the given report and the lock that was asked for", got)
+	}
+	all := puppet.Paths{Lock: "/a", DisabledLock: "/b", Report: "/c"}
+	if got := find(all); got != all {
+		t.Errorf("%+v, want %+v", got, all)
+	}
+	if asked := strings.Count(s.read("asked"), "\n"); asked != 1 {
+		t.Errorf("puppet was asked %d times, want 1", asked)
+	}
+	s.write("puppet.json", "{") // damaged: asked anew
+	if got := find(puppet.Paths{}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if asked := s.read("asked"); asked != strings.Repeat("config print --section agent agent_catalog_run_lockfile agent_disabled_lockfile lastrunreport\n", 2) {
+		t.Errorf("puppet was asked %q", asked)
+	}
+}
+
+func TestFindPathsFails(t *testing.T) {
+	for name, script := range map[string]string{
+		"puppet fails":      "echo Error: no >&2; exit 1",
+		"setting is absent": "echo lastrunreport = /x",
+		"path is relative":  strings.ReplaceAll(configPrint, "/var", "var"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			program := s.write("puppet", "#!/bin/sh\ncd "+s.dir+"\n"+script)
+			cache := filepath.Join(s.dir, "puppet.json")
+			if paths, err := puppet.FindPaths(t.Context(), puppet.Paths{}, program, "agent", cache); err == nil {
+				t.Errorf("%+v, want an error", paths)
+			}
+			if exists(cache) {
+				t.Error("a failure was kept")
+			}
+		})
+	}
+}
