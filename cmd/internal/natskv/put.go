@@ -1,12 +1,14 @@
 package natskv
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -55,13 +57,17 @@ var errSequence = errors.New("wrong last sequence")
 
 // write stores body under a key whose last message is expect. With errSequence
 // it returns the revision that stands, as far as the replica asked knows it.
+//
+// With several replicas JetStream also answers so while the write before is
+// still being finished, and then nobody is in the way: write tries again.
 func (b *Bucket) write(ctx context.Context, key string, body []byte, expect uint64) (uint64, error) {
-	id := rand.Text()
-	revision, repeated, err := b.publish(ctx, b.subject(key), id, body, expect)
-	if !errors.Is(err, errSequence) {
-		return revision, err
-	}
-	for {
+	id, repeated := rand.Text(), false
+	for patience := time.Now().Add(b.cfg.Timeout); ; {
+		revision, again, err := b.publish(ctx, b.subject(key), id, body, expect)
+		if !errors.Is(err, errSequence) {
+			return revision, err
+		}
+		repeated = repeated || again
 		last, err := b.last(ctx, key)
 		next := last
 		if err == nil && repeated {
@@ -69,16 +75,17 @@ func (b *Bucket) write(ctx context.Context, key string, body []byte, expect uint
 			next, err = b.after(ctx, key, expect)
 		}
 		switch {
-		case err != nil && repeated:
-			return 0, err // whether the first attempt or another writer is in the way is unknown
+		case err == nil && next.header.Get(jetstream.MsgIDHeader) == id:
+			return next.revision, nil
+		case err == nil && last.revision > expect && next.revision != 0:
+			return last.revision, errSequence
+		case err == nil && time.Now().Before(patience) && pause(ctx):
+		case repeated:
+			return 0, b.explain(cmp.Or(err, context.DeadlineExceeded)) // whose write is in the way is unknown
 		case err != nil:
 			return expect, errSequence
-		case next.header.Get(jetstream.MsgIDHeader) == id:
-			return next.revision, nil
-		case last.revision != expect && next.revision != 0:
+		default:
 			return last.revision, errSequence
-		case !pause(ctx): // this replica lags, or what is in the way is not stored yet
-			return 0, b.explain(context.DeadlineExceeded)
 		}
 	}
 }
