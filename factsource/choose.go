@@ -50,7 +50,7 @@ func choose(bucket string, read schemas.ScopeReading, last record, now time.Time
 			c.err = c.reason + "; if it was restored, run `bellpull init --new-id`"
 		}
 	case read.Err != nil:
-		c.reason = fmt.Sprintf("%s: revision %d: %v", read.Scope, read.Revision, read.Err)
+		c.reason = fmt.Sprintf("%s: revision %d: %v", read.Scope, read.Revision, cause(read.Err))
 		said := last.Named == read.Revision
 		c.Named, c.Doubt = read.Revision, nil
 		if said {
@@ -88,13 +88,14 @@ func (r record) overdue(now time.Time) bool {
 
 // doubtful reports whether another replica may give a better answer than this
 // reading. What has been in doubt for long is not asked for again and again.
-func doubtful(reading schemas.Reading, last snapshot, now time.Time) bool {
+func doubtful(reading schemas.Reading, last snapshot, awaited map[schemas.Scope]revision, now time.Time) bool {
 	for _, read := range reading.Scopes {
-		r := last.Scopes[read.Scope]
-		if !r.known() || r.overdue(now) {
-			continue
+		if r := last.Scopes[read.Scope]; r.known() && !r.overdue(now) {
+			if reading.Bucket == "" || unanswered(read) || r.Bucket == reading.Bucket && read.Revision < r.Revision {
+				return true
+			}
 		}
-		if reading.Bucket == "" || unanswered(read) || r.Bucket == reading.Bucket && read.Revision < r.Revision {
+		if w := awaited[read.Scope]; w.Bucket == reading.Bucket && read.Revision < w.Revision {
 			return true
 		}
 	}
@@ -117,4 +118,13 @@ func better(a, b schemas.Reading) schemas.Reading {
 
 func unanswered(read schemas.ScopeReading) bool {
 	return read.Err != nil && !errors.Is(read.Err, schemas.ErrInvalid)
+}
+
+// cause is the fault of a body without what the store says about its place.
+func cause(err error) error {
+	var invalid *schemas.InvalidError
+	if errors.As(err, &invalid) {
+		return invalid
+	}
+	return err
 }

@@ -14,9 +14,9 @@ import (
 func (s *Source) Collect(ctx context.Context) *Collection {
 	first := s.read(ctx)
 	c := &Collection{cfg: s.cfg}
-	last := c.load()
+	last, awaited := c.load(), awaited(s.cfg.Wanted)
 	got := first(ctx)
-	for got.err == nil && doubtful(got.reading, last, s.cfg.Now()) && pause(ctx, retryAfter) {
+	for got.err == nil && doubtful(got.reading, last, awaited, s.cfg.Now()) && pause(ctx, retryAfter) {
 		next := s.read(ctx)(ctx)
 		if next.err != nil {
 			break

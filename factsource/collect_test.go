@@ -373,3 +373,31 @@ func TestStatePatterns(t *testing.T) {
 	fact, _ := s.run()
 	want(t, fact, map[string]string{"state": "", "hidden": "", "source": `"live"`})
 }
+
+// The fact of a run that was started for revision 5 shows at least that, though
+// a replica is behind and revision 5 is not in the last good state.
+func TestRunShowsWhatItWasStartedFor(t *testing.T) {
+	s := newSite(t)
+	s.store.set(t, common, 4, `{"x": {"value": "old"}}`)
+	s.cfg.Wanted = filepath.Join(s.cfg.Dir, "wanted.json")
+	write(t, s.cfg.Wanted, `{"bucket": "b1", "scopes": {"common": {"bucket": "b1", "revision": 5, "entries": {}}}}`, 0o600)
+	s.store.on = func(read int) {
+		if read == 3 {
+			s.store.set(t, common, 5, `{"x": {"value": "new"}}`)
+		}
+	}
+	fact, warnings := s.run()
+	want(t, fact, map[string]string{"state": `{"x":"new"}`, "revision": "5", "source": `"live"`})
+	if warnings != "" {
+		t.Errorf("warnings = %q, want none", warnings)
+	}
+	write(t, s.cfg.Wanted, `{"scopes": {"common": {"bucket": "other", "revision": 99}}}`, 0o600)
+	s.store.reads = 3
+	if s.run(); s.store.reads != 4 {
+		t.Errorf("%d reads, want 1: the file is about another bucket", s.store.reads-3)
+	}
+	write(t, s.cfg.Wanted, "\x00", 0o600)
+	if fact, _ = s.run(); fact["source"] != "live" {
+		t.Errorf("source = %v, want live though the file is damaged", fact["source"])
+	}
+}

@@ -66,7 +66,10 @@ type Config struct {
 	// Run is the id of the run that asks, Lock the agent's run lock, which holds
 	// the pid of such a run; "" = none. They lead to a record of what was shown.
 	Run, Lock string
-	Now       func() time.Time // nil = [time.Now]
+	// Wanted is the file that says what the run was started for; "" = none. A
+	// replica that does not know those revisions yet is asked again.
+	Wanted string
+	Now    func() time.Time // nil = [time.Now]
 }
 
 // Source makes facts.

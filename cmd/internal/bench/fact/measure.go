@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"time"
+)
+
+// candidate is one program that is measured.
+type candidate struct {
+	name string
+	argv []string
+	env  []string
+	want string // what its output must hold
+
+	wall, cpu []time.Duration
+}
+
+// run starts the program once, waits for it, and notes wall and CPU time: its
+// own and that of the processes it waited for.
+func (c *candidate) run() error {
+	cmd := exec.Command(c.argv[0], c.argv[1:]...)
+	cmd.Env = append(os.Environ(), c.env...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	start := time.Now()
+	err := cmd.Run()
+	wall := time.Since(start)
+	if err != nil {
+		return fmt.Errorf("%s: %w: %s", c.name, err, stderr.String())
+	}
+	if !bytes.Contains(stdout.Bytes(), []byte(c.want)) {
+		return fmt.Errorf("%s: %q is not in its output: %s%s", c.name, c.want, stdout.String(), stderr.String())
+	}
+	c.wall = append(c.wall, wall)
+	c.cpu = append(c.cpu, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
+	return nil
+}
+
+// interleave runs the candidates in turn, in another order every round, so that
+// a busy moment of the machine meets all of them.
+func interleave(rounds int, candidates ...*candidate) error {
+	for _, c := range candidates {
+		if err := c.run(); err != nil { // the first start reads from disk
+			return err
+		}
+		c.wall, c.cpu = nil, nil
+	}
+	for round := range rounds {
+		for i := range candidates {
+			if err := candidates[(i+round)%len(candidates)].run(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func median(d []time.Duration) time.Duration {
+	d = slices.Sorted(slices.Values(d))
+	return (d[(len(d)-1)/2] + d[len(d)/2]) / 2
+}
+
+// ratio is the median over the rounds of a's time by b's in the same round,
+// which a slow change of the machine's speed does not move.
+func ratio(a, b []time.Duration) float64 {
+	ratios := make([]float64, 0, len(a))
+	for i := range a {
+		ratios = append(ratios, float64(a[i])/float64(b[i]))
+	}
+	slices.Sort(ratios)
+	return (ratios[(len(ratios)-1)/2] + ratios[len(ratios)/2]) / 2
+}
+
+func (c *candidate) report() {
+	quartile := func(q int) time.Duration { return slices.Sorted(slices.Values(c.wall))[len(c.wall)*q/4] }
+	fmt.Printf("%-44s wall %9s (quartiles %s to %s)   cpu %9s   n=%d\n",
+		c.name, ms(median(c.wall)), ms(quartile(1)), ms(quartile(3)), ms(median(c.cpu)), len(c.wall))
+}
+
+func ms(d time.Duration) string { return fmt.Sprintf("%.2f ms", float64(d.Microseconds())/1000) }
+
+// bar prints a line that ends in met or not met.
+func bar(text string, have, limit float64, unit string) {
+	verdict := "met"
+	if have > limit {
+		verdict = "not met"
+	}
+	fmt.Printf("bar: %s: %.3g%s of at most %.3g%s: %s\n", text, have, unit, limit, unit, verdict)
+}
+
+// unmeasured prints the line of a bar that could not be measured.
+func unmeasured(text string, err error) { fmt.Printf("bar: %s: not measured, %v: not met\n", text, err) }
+
