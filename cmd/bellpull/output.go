@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"go.yaml.in/yaml/v4"
+	"golang.org/x/term"
+)
+
+// print writes a command's data. table writes the rows, cells ended by a tab,
+// that people read.
+func (a *app) print(data any, table func(row func(cells ...any))) error {
+	text, err := a.render(data, table)
+	if err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	if _, err := a.streams.Out.Write(text); err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	return nil
+}
+
+func (a *app) render(data any, table func(row func(cells ...any))) ([]byte, error) {
+	onTerminal := isTerminal(a.streams.Out)
+	switch format := a.output; {
+	case format == "yaml":
+		return toYAML(data)
+	case format == "table", format == "" && onTerminal:
+		return toTable(table)
+	}
+	options := []json.Options{json.Deterministic(true)}
+	if onTerminal {
+		options = append(options, jsontext.WithIndent("  "))
+	}
+	text, err := json.Marshal(data, options...)
+	return append(text, '\n'), err
+}
+
+func toTable(table func(row func(cells ...any))) ([]byte, error) {
+	var b bytes.Buffer
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.DiscardEmptyColumns)
+	table(func(cells ...any) {
+		for i, cell := range cells {
+			if i > 0 {
+				fmt.Fprint(w, "\t")
+			}
+			fmt.Fprint(w, printable(fmt.Sprint(cell)))
+		}
+		fmt.Fprintln(w)
+	})
+	err := w.Flush()
+	return b.Bytes(), err
+}
+
+// printable keeps what a stranger wrote from steering the terminal.
+func printable(s string) string {
+	for _, r := range s {
+		if !strconv.IsGraphic(r) {
+			return strconv.QuoteToGraphic(s)
+		}
+	}
+	return s
+}
+
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// toYAML writes data as YAML. It goes by way of JSON, so that both say the same
+// and numbers keep their digits.
+func toYAML(data any) ([]byte, error) {
+	text, err := json.Marshal(data, json.Deterministic(true))
+	if err != nil {
+		return nil, err
+	}
+	node, err := yamlNode(jsontext.NewDecoder(bytes.NewReader(text)))
+	if err != nil {
+		return nil, err
+	}
+	return yaml.Dump(node, yaml.WithV3Defaults())
+}
+
+// yamlNode reads the next JSON value.
+func yamlNode(d *jsontext.Decoder) (*yaml.Node, error) {
+	token, err := d.ReadToken()
+	if err != nil {
+		return nil, err
+	}
+	node := &yaml.Node{Kind: yaml.ScalarNode, Value: token.String()}
+	switch token.Kind() {
+	case '"':
+		node.Tag = "!!str"
+	case '0':
+		node.Tag = "!!int"
+		if strings.ContainsAny(node.Value, ".eE") {
+			node.Tag = "!!float"
+		}
+	case 't', 'f':
+		node.Tag = "!!bool"
+	case 'n':
+		node.Tag = "!!null"
+	case '{', '[':
+		end := jsontext.Kind(']')
+		node = &yaml.Node{Kind: yaml.SequenceNode}
+		if token.Kind() == '{' {
+			node, end = &yaml.Node{Kind: yaml.MappingNode}, '}'
+		}
+		for d.PeekKind() != end {
+			item, err := yamlNode(d)
+			if err != nil {
+				return nil, err
+			}
+			node.Content = append(node.Content, item)
+		}
+		_, err = d.ReadToken()
+	}
+	return node, err
+}

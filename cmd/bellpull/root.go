@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/bellpull/bellpull/cmd/internal/cli"
+	"github.com/bellpull/bellpull/cmd/internal/config"
+	"github.com/bellpull/bellpull/cmd/internal/natskv"
+)
+
+// app is one run of the program.
+type app struct {
+	streams    cli.Streams
+	configFile string
+	output     string // "", json, yaml or table
+	started    bool   // the command line was understood
+}
+
+// run carries out a command line.
+func run(ctx context.Context, streams cli.Streams, args []string) error {
+	a := &app{streams: streams}
+	root := a.command()
+	root.SetArgs(args)
+	root.SetIn(streams.In)
+	root.SetOut(streams.Out)
+	root.SetErr(streams.Err)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err != nil && !a.started { // a command, an argument or a flag that does not exist
+		err = cli.Usage(fmt.Errorf("%w (see `%s --help`)", err, cmd.CommandPath()))
+	}
+	if asksForJSON(args) {
+		err = cli.JSON(err)
+	}
+	return err
+}
+
+// asksForJSON looks for itself: an error in an earlier flag ends the parsing.
+func asksForJSON(args []string) bool {
+	for i, arg := range args {
+		switch arg {
+		case "--":
+			return false
+		case "--output=json", "-ojson", "-o=json":
+			return true
+		case "--output", "-o":
+			return i+1 < len(args) && args[i+1] == "json"
+		}
+	}
+	return false
+}
+
+func (a *app) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "bellpull",
+		Short: "Change and show the desired state that nodes pull",
+		Long: `bellpull changes and shows the desired state that nodes pull: entries, in the
+document of a scope such as common, group/web or node/web1.example.com.
+
+stdout is data, stderr is talk. Exit codes: 0 ok, 1 failure, 2 wrong usage,
+3 not found, 4 invalid, 5 conflict, 6 unavailable.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			a.started = false
+			return errors.New("a command is wanted")
+		},
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if formats := []string{"", "json", "yaml", "table"}; !slices.Contains(formats, a.output) {
+				return fmt.Errorf("--output %q: must be json, yaml or table", a.output)
+			}
+			a.started = true
+			return nil
+		},
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.configFile, "config", "", "configuration `file` (default $BELLPULL_CONFIG or "+config.DefaultFile+")")
+	flags.StringVarP(&a.output, "output", "o", "", "`format` of the data: json, yaml or table (default table on a terminal, json elsewhere)")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return err })
+	root.AddCommand(
+		a.serverCommand(), a.initCommand(), a.putCommand(), a.getCommand(), a.rmCommand(),
+		a.lsCommand(), a.historyCommand(), a.doctorCommand(), a.versionCommand(),
+	)
+	return root
+}
+
+// arguments checks how many arguments a command has.
+func arguments(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < least || len(args) > most {
+			return fmt.Errorf("%d arguments given; the command is: %s", len(args), strings.TrimSuffix(cmd.UseLine(), " [flags]"))
+		}
+		return nil
+	}
+}
+
+// answerFactor is how many of nats.timeout one question and its answer may take:
+// a cluster that elects a leader answers after a few seconds.
+const answerFactor = 5
+
+// dial reads the configuration and connects to the bucket. The context that it
+// returns ends when the whole question has taken too long.
+func (a *app) dial(ctx context.Context) (*natskv.Bucket, context.Context, context.CancelFunc, error) {
+	cfg, err := config.Load(a.configFile)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerFactor*cfg.NATS.Timeout)
+	bucket, err := natskv.Dial(ctx, store(cfg))
+	if err != nil {
+		cancel()
+		return nil, nil, nil, err
+	}
+	return bucket, ctx, func() { bucket.Close(); cancel() }, nil
+}
+
+// store is where the configuration says that the bucket is.
+func store(cfg config.Config) natskv.Config {
+	return natskv.Config{
+		Servers: cfg.NATS.Servers,
+		TLS:     natskv.TLS{CA: cfg.NATS.TLS.CA, Cert: cfg.NATS.TLS.Cert, Key: cfg.NATS.TLS.Key},
+		Creds:   cfg.NATS.Creds, NKey: cfg.NATS.NKey, Timeout: cfg.NATS.Timeout,
+		Name: "bellpull", Bucket: cfg.Bucket,
+	}
+}
+
+// warn tells of what is odd but does not stop the command.
+func (a *app) warn(format string, args ...any) {
+	line := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ")
+	if a.output != "json" {
+		fmt.Fprintf(a.streams.Err, "bellpull: warning: %s\n", printable(line))
+		return
+	}
+	text, _ := json.Marshal(map[string]string{"warning": line}, jsontext.AllowInvalidUTF8(true)) // valid UTF-8 or replaced: cannot fail
+	fmt.Fprintf(a.streams.Err, "%s\n", text)
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
