@@ -24,6 +24,7 @@ type Decision struct {
 	Until  time.Time // with Wait: when to decide again; zero = when something happens
 	Why    string
 	Dues   []Due
+	Fresh  bool // some of the dues are not what an earlier run was for
 	Tags   []string
 	Noop   bool
 }
@@ -55,6 +56,7 @@ type Situation struct {
 	Wanted  Wanted
 	Book    Book
 	Noticed map[string]time.Time // when each due was first seen, by its key
+	Since   time.Time            // since when new dues have been coming without a run; zero = only now
 	Retry   *Retry               // nil = the last run proved what it was for
 	Last    time.Time            // the last run's start; zero = none is known
 	Pause   time.Time            // no run before this; zero = none
@@ -74,13 +76,14 @@ func (s Situation) Decide() Decision {
 	}
 	d := Decision{Action: Wait, Dues: owed}
 	d.Tags, d.Noop = combine(owed)
-	ready, quiet, fresh := s.ready(owed)
+	ready, quiet := s.ready(owed)
+	d.Fresh = !quiet.IsZero()
 	wait := func(until time.Time, why string) Decision {
 		d.Until, d.Why = until, why
 		return d
 	}
 	switch {
-	case ready.After(s.Now) && !fresh:
+	case ready.After(s.Now) && !d.Fresh:
 		return wait(ready, fmt.Sprintf("retry %d: %s", s.Retry.Attempt, s.Retry.Why))
 	case quiet.After(s.Now):
 		return wait(quiet, "more changes may come: "+describe(owed))
@@ -100,18 +103,16 @@ func (s Situation) Decide() Decision {
 	return d
 }
 
-// ready tells when the first of the dues lets a run start, until when changes are
-// gathered, and whether any of them is new since the last run.
-func (s Situation) ready(owed []Due) (ready, quiet time.Time, fresh bool) {
-	var first, last time.Time
+// ready tells when the first of the dues lets a run start, and until when changes
+// are gathered; zero = no due is new since the last run.
+func (s Situation) ready(owed []Due) (ready, quiet time.Time) {
+	var last time.Time
 	for _, d := range owed {
 		at := s.noticed(d)
 		if s.Retry.covers(d) {
 			// The clock may have been set back since.
 			at = earlier(s.Retry.At, s.Now.Add(maxBackoff*3/2))
 		} else {
-			fresh = true
-			first = earlier(first, at)
 			if at.After(last) {
 				last = at
 			}
@@ -120,10 +121,10 @@ func (s Situation) ready(owed []Due) (ready, quiet time.Time, fresh bool) {
 		}
 		ready = earlier(ready, at)
 	}
-	if fresh {
-		quiet = earlier(last.Add(s.Timing.Quiet), first.Add(s.Timing.QuietMax))
+	if !last.IsZero() {
+		quiet = earlier(last.Add(s.Timing.Quiet), cmp.Or(s.Since, s.Now).Add(s.Timing.QuietMax))
 	}
-	return ready, quiet, fresh
+	return ready, quiet
 }
 
 func (s Situation) noticed(d Due) time.Time {

@@ -46,10 +46,11 @@ type Loop struct {
 	book    Book
 	run     *Run // under way
 	retry   *Retry
-	last    time.Time // start of the last run
-	pause   time.Time // no run before this
-	until   time.Time // the last decision holds until this; zero = until something happens
-	noticed map[string]time.Time
+	last    time.Time            // start of the last run
+	pause   time.Time            // no run before this
+	until   time.Time            // the last decision holds until this; zero = until something happens
+	noticed map[string]time.Time // when each due was first seen
+	since   time.Time            // since when new dues have been coming; zero = there is none
 	ended   chan ending
 	waits   sync.WaitGroup
 
@@ -95,7 +96,7 @@ func NewLoop(cfg LoopConfig) *Loop {
 func (l *Loop) Run(ctx context.Context, notices <-chan schemas.Notice) error {
 	defer l.waits.Wait()
 	l.load(ctx)
-	l.read(ctx)
+	_ = l.read(ctx) // what is lacking is logged and asked for again
 	for {
 		l.step(ctx)
 		wake := time.NewTimer(time.Until(l.wake()))
@@ -113,13 +114,13 @@ func (l *Loop) Run(ctx context.Context, notices <-chan schemas.Notice) error {
 			}
 			l.hint(notice)
 		case end := <-l.ended:
-			l.read(ctx)
+			_ = l.read(ctx)
 			l.finish(end)
 		case <-wake.C:
 		}
 		wake.Stop()
 		if !time.Now().Before(l.readAt) {
-			l.read(ctx)
+			_ = l.read(ctx)
 		}
 	}
 }

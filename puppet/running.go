@@ -17,7 +17,7 @@ const pauseAfter = 2 * time.Second
 func (l *Loop) situation() Situation {
 	return Situation{
 		Now: time.Now(), Node: l.cfg.Node, Timing: l.cfg.Timing, Scopes: l.cfg.Scopes, Wanted: l.wanted, Book: l.book,
-		Noticed: l.noticed, Retry: l.retry, Last: l.last, Pause: l.pause, Blocked: l.cfg.Runner.Blocked,
+		Noticed: l.noticed, Since: l.since, Retry: l.retry, Last: l.last, Pause: l.pause, Blocked: l.cfg.Runner.Blocked,
 	}
 }
 
@@ -33,11 +33,20 @@ func (l *Loop) step(ctx context.Context) {
 		noticed[due.key()] = s.noticed(due)
 	}
 	l.noticed, l.until = noticed, d.Until
+	var came []Due // while the run goes on
+	if l.run != nil {
+		came = l.run.unaware(d.Dues)
+		d.Fresh = len(came) > 0
+	}
+	if !d.Fresh {
+		l.since = time.Time{}
+	} else if l.since.IsZero() {
+		l.since = s.Now
+	}
 	switch {
+	case len(came) > 0:
+		l.decided("waiting", "why", "a run is under way: "+describe(came), "run", l.run.ID)
 	case l.run != nil:
-		if came := l.run.unaware(d.Dues); len(came) > 0 {
-			l.decided("waiting", "why", "a run is under way: "+describe(came), "run", l.run.ID)
-		}
 	case d.Action == Go:
 		if l.start(ctx, d) == nil {
 			return
@@ -62,10 +71,10 @@ func (l *Loop) start(ctx context.Context, d Decision) error {
 		ID: newRunID(now), Started: now, Tags: d.Tags, Noop: d.Noop, Why: d.Why,
 		Bucket: l.wanted.Bucket, Handed: l.wanted.handed(now), Covers: d.covers(),
 	}
-	if _, _, fresh := l.situation().ready(d.Dues); l.retry != nil && !fresh {
+	if l.retry != nil && !d.Fresh {
 		run.Attempt = l.retry.Attempt
 	}
-	l.run, l.last = &run, now
+	l.run, l.last, l.since = &run, now, time.Time{}
 	if err := l.save(); err != nil {
 		l.run, l.pause = nil, now.Add(wakeAtLeast)
 		return err

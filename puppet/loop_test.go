@@ -1,0 +1,367 @@
+package puppet_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bellpull/bellpull/puppet"
+	"github.com/bellpull/bellpull/schemas"
+)
+
+const web = schemas.Scope("group/web")
+
+func TestLoopFirstStart(t *testing.T) {
+	t.Run("node with entries runs once", func(t *testing.T) {
+		bubble(t, func(t *testing.T, n *node) {
+			n.put(web, "fw=80")
+			n.start()
+			n.pass(time.Hour)
+			n.wantRuns(1)
+			n.wantApplied(web, "fw")
+		})
+	})
+	t.Run("node without entries runs nothing", func(t *testing.T) {
+		bubble(t, func(t *testing.T, n *node) {
+			n.start()
+			n.pass(time.Hour)
+			n.wantRuns(0)
+			n.wantLog("no run", "equal data")
+		})
+	})
+}
+
+// WATCH-03: nothing new starts no run, however it is told.
+func TestLoopEqualData(t *testing.T) {
+	bubble(t, func(t *testing.T, n *node) {
+		n.booked(web, "fw=80", "token=1 secret")
+		for range 3 {
+			n.restart()
+			n.pass(time.Minute)
+		}
+		n.notices <- schemas.Notice{Resync: true}
+		n.notices <- schemas.Notice{Scope: web, Revision: 1}
+		n.notices <- schemas.Notice{Scope: web, Revision: 1}
+		n.put(web, "fw=80", "token=1 secret")         // the same bytes
+		n.put(web, "fw=80 ttl=99h", "token=1 secret") // another expiry only
+		n.pass(time.Hour)
+		n.wantRuns(0)
+		n.wantLog("no run", "equal data", "revision=2")
+
+		n.stop()
+		n.put(web, "fw=81", "token=1 secret")
+		n.start()
+		n.pass(time.Hour)
+		n.wantRuns(1)
+		n.put(web, "fw=81", "token=1") // no secret any more: that counts
+		n.pass(time.Hour)
+		n.wantRuns(2)
+	})
+}
+
+// A notice of what is known causes no reading.
+func TestLoopRedeliveredNotice(t *testing.T) {
+	bubble(t, func(t *testing.T, n *node) {
+		n.booked(web, "fw=80")
+		reads := n.store.reads
+		for range 10 {
+			n.notices <- schemas.Notice{Scope: web, Revision: 1}
+		}
+		n.pass(time.Second)
+		if got := n.store.reads - reads; got != 0 {
+			t.Errorf("%d readings, want 0", got)
+		}
+	})
+}
+
+func TestLoopQuietPeriod(t *testing.T) {
+	bubble(t, func(t *testing.T, n *node) {
+		n.start()
+		begin := time.Now()
+		n.put(web, "fw=80")
+		n.pass(249 * time.Millisecond)
+		n.wantRuns(0)
+		n.pass(time.Millisecond)
+		n.wantRuns(1)
+		n.pass(time.Minute)
+		if got := n.gaps(begin); got[0] != 250*time.Millisecond {
+			t.Errorf("run after %v, want 250ms", got[0])
+		}
+
+		begin, n.agent.orders, n.agent.starts = time.Now(), nil, nil
+		for i := range 30 { // a change every 100 ms: the quiet period has an end
+			n.put(web, fmt.Sprintf("fw=%d", i))
+			n.pass(100 * time.Millisecond)
+		}
+		n.pass(time.Minute)
+		// What came after the first run's fact takes one trailing run.
+		if got := n.gaps(begin); len(got) != 2 || got[0] != 2*time.Second || got[1] != 2*time.Second {
+			t.Errorf("runs after %v, want 2s and 2s", got)
+		}
+		n.wantApplied(web, "fw")
+	})
+}
+
+// A change that is taken back before anything runs owes nothing.
+func TestLoopChangeTakenBack(t *testing.T) {
+	bubble(t, func(t *testing.T, n *node) {
+		n.booked(web, "fw=80")
+		n.put(web, "fw=81")
+		n.pass(100 * time.Millisecond)
+		n.put(web, "fw=80")
+		n.pass(time.Hour)
+		n.wantRuns(0)
+	})
+}
+
+func TestLoopChangeDuringRun(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		at   time.Duration // after the run's start; its fact reads at 500 ms, its server at 1 s
+		want int
+	}{
+		{"before the fact: the run under way has used it", 300 * time.Millisecond, 1},
+		{"between fact and compile: one more", 700 * time.Millisecond, 2},
+		{"after the compile: one more", 1500 * time.Millisecond, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, n *node) {
+				n.start()
+				n.put(web, "fw=80")
+				n.pass(250 * time.Millisecond)
+				n.wantRuns(1)
+				n.pass(tt.at)
+				for i := range 5 {
+					n.put(web, "fw=80", fmt.Sprintf("pool=%d", i))
+				}
+				n.wantLog("waiting", "a run is under way", "pool")
+				n.pass(time.Hour)
+				n.wantRuns(tt.want)
+				n.wantApplied(web, "fw", "pool")
+			})
+		})
+	}
+}
+
+// WATCH-02: a failed run, and changes while it goes on.
+func TestLoopFailedRunSwallowsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, n *node) {
+		n.agent.results = []puppet.Result{{Outcome: puppet.Failed, Reason: "1 resources failed: Exec[x]", Exit: 4}, {Outcome: puppet.Changed}}
+		n.start()
+		n.put(web, "fw=1")
+		n.pass(time.Second)
+		for i := range 50 {
+			n.put(web, fmt.Sprintf("fw=%d", i+2))
+			n.pass(20 * time.Millisecond)
+		}
+		n.pass(time.Hour)
+		if got := len(n.agent.orders); got < 2 || got > 3 {
+			t.Errorf("%d runs, want 2 or 3", got)
+		}
+		n.wantApplied(web, "fw")
+	})
+}
+
+func TestLoopBackoff(t *testing.T) {
+	bubble(t, func(t *testing.T, n *node) {
+		n.agent.took = 0
+		n.agent.results = []puppet.Result{{Outcome: puppet.Failed, Reason: "1 resources failed: Exec[x]"}}
+		n.start()
+		begin := time.Now()
+		n.put(web, "fw=1")
+		n.pass(3 * time.Hour)
+		m := time.Minute
+		want := []time.Duration{250 * time.Millisecond, m / 2, m, 2 * m, 4 * m, 8 * m, 16 * m, 30 * m, 30 * m}
+		if got := n.gaps(begin); !slices.Equal(got[:len(want)], want) {
+			t.Errorf("runs after %v, want %v", got, want)
+		}
+		n.wantLog("waiting", "retry 1", "Exec[x]")
+
+		// Newer state does not wait, and begins anew.
+		begin, n.agent.orders, n.agent.starts = time.Now(), nil, nil
+		n.put(web, "fw=2")
+		n.pass(2 * time.Minute)
+		if got := n.gaps(begin); !slices.Equal(got, want[:3]) {
+			t.Errorf("runs after %v, want %v", got, want[:3])
+		}
+		// A restart neither hastens nor forgets the retry.
+		n.restart()
+		n.pass(80 * time.Second)
+		n.wantRuns(3)
+		n.pass(20 * time.Second)
+		n.wantRuns(4)
+	})
+}
+
+// A run that failed may have done half: what was wanted before owes a run again.
+func TestLoopBackAfterFailure(t *testing.T) {
+	for name, then := range map[string][]string{"as it was": {"fw=80"}, "without the new entry": {"fw=80"}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, n *node) {
+				n.booked(web, "fw=80")
+				n.agent.results = []puppet.Result{{Outcome: puppet.Failed, Reason: "x"}, {Outcome: puppet.Changed}}
+				if name == "as it was" {
+					n.put(web, "fw=81")
+				} else {
+					n.put(web, "fw=80", "pool=1")
+				}
+				n.pass(5 * time.Second)
+				n.wantRuns(1)
+				n.restart()
+				n.put(web, then...)
+				n.pass(time.Hour)
+				n.wantRuns(2)
+				n.wantApplied(web, "fw")
+			})
+		})
+	}
+}
+
+// WATCH-04: disabled stays disabled, also when it happens during the wait.
+func TestLoopDisabled(t *testing.T) {
+	bubble(t, func(t *testing.T, n *node) {
+		n.start()
+		n.put(web, "fw=80")
+		n.pass(100 * time.Millisecond)
+		n.agent.blocked = puppet.Blocked{Disabled: true, Message: "maintenance window CHG-0001"}
+		n.pass(24 * time.Hour)
+		n.wantRuns(0)
+		n.wantLog("waiting", "agent is disabled: maintenance window CHG-0001")
+		n.agent.mu.Lock()
+		n.agent.blocked = puppet.Blocked{}
+		n.agent.mu.Unlock()
+		n.pass(time.Minute)
+		n.wantRuns(1)
+		n.pass(time.Hour)
+		n.wantRuns(1)
+	})
+}
+
+func TestLoopWaitsForTheLock(t *testing.T) {
+	bubble(t, func(t *testing.T, n *node) {
+		n.agent.blocked = puppet.Blocked{PID: 4711}
+		n.start()
+		n.put(web, "fw=80")
+		n.pass(time.Hour)
+		n.wantRuns(0)
+		n.wantLog("waiting", "run lock is held by pid 4711")
+		n.agent.mu.Lock()
+		n.agent.blocked = puppet.Blocked{}
+		n.agent.mu.Unlock()
+		n.pass(5 * time.Second)
+		n.wantRuns(1)
+	})
+}
+
+// The agent found itself locked out or disabled: that was no run and no failure.
+func TestLoopNotRun(t *testing.T) {
+	bubble(t, func(t *testing.T, n *node) {
+		n.agent.took = 0
+		n.agent.results = []puppet.Result{{Outcome: puppet.NotRun, Reason: "run lock is held by pid 4711"}, {Outcome: puppet.Changed}}
+		n.start()
+		begin := time.Now()
+		n.put(web, "fw=80")
+		n.pass(time.Hour)
+		if got := n.gaps(begin); len(got) != 2 || got[1] > 10*time.Second {
+			t.Errorf("runs after %v, want a second one soon", got)
+		}
+		n.wantApplied(web, "fw")
+	})
+}
+
+func TestLoopRemoval(t *testing.T) {
+	bubble(t, func(t *testing.T, n *node) {
+		n.booked(web, "fw=80", "pool=1 tags=app")
+		n.put(web, "fw=80")
+		n.pass(time.Minute)
+		n.wantRuns(1)
+		n.wantApplied(web, "fw")
+		// What is gone has no resource left that a tag could match.
+		if tags := n.agent.orders[0].Tags; tags != nil {
+			t.Errorf("run limited to %q, want a whole run", tags)
+		}
+		n.putReading(web, schemas.ScopeReading{Deleted: true})
+		n.pass(time.Minute)
+		n.wantRuns(2)
+		n.wantApplied(web)
+	})
+}
+
+func TestLoopMinInterval(t *testing.T) {
+	bubble(t, func(t *testing.T, n *node) {
+		n.timing.MinInterval = 10 * time.Minute
+		n.booked(web, "fw=80")
+		n.put(web, "fw=81")
+		n.pass(time.Minute)
+		n.restart()
+		n.pass(8 * time.Minute)
+		n.wantRuns(0)
+		n.wantLog("waiting", "watch.min_interval")
+		n.pass(time.Minute)
+		n.wantRuns(1)
+	})
+}
+
+func TestLoopHierarchyChange(t *testing.T) {
+	bubble(t, func(t *testing.T, n *node) {
+		n.booked(web, "fw=80")
+		n.stop()
+		n.scopes = []schemas.Scope{"common"}
+		n.start()
+		n.pass(time.Hour)
+		n.wantRuns(1)
+		n.wantApplied(web)
+		n.restart()
+		n.pass(time.Hour)
+		n.wantRuns(1)
+	})
+}
+
+// Fact and watcher disagree, for whatever reason: no loop faster than the backoff.
+func TestLoopNeverSpins(t *testing.T) {
+	for name, shown := range map[string]func(schemas.Shown) schemas.Shown{
+		"another digest key": func(s schemas.Shown) schemas.Shown {
+			s.Scopes[web].Entries["fw"] = "h1:x"
+			return s
+		},
+		"a scope that the watcher does not know": func(s schemas.Shown) schemas.Shown {
+			s.Scopes["group/db"] = schemas.ShownScope{Revision: 1, Entries: map[string]string{"x": "h1:x"}}
+			return s
+		},
+		"no scope at all": func(s schemas.Shown) schemas.Shown {
+			s.Scopes = nil
+			return s
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, n *node) {
+				n.agent.shown = shown
+				n.start()
+				n.put(web, "fw=80")
+				n.pass(10 * time.Minute)
+				if got := len(n.agent.orders); got > 6 {
+					t.Errorf("%d runs in 10 minutes", got)
+				}
+			})
+		})
+	}
+}
+
+func TestLoopCommandThatCannotStart(t *testing.T) {
+	bubble(t, func(t *testing.T, n *node) {
+		loop := puppet.NewLoop(puppet.LoopConfig{Store: n.store, Runner: noRunner{}, Scopes: n.scopes, Dir: n.dir, Digester: n.digester})
+		n.put(web, "fw=80")
+		if err := loop.Once(t.Context(), false); err == nil || err.Error() != "start puppet: not found" {
+			t.Errorf("once: %v, want the reason", err)
+		}
+	})
+}
+
+type noRunner struct{ puppet.Runner }
+
+func (noRunner) Blocked() puppet.Blocked { return puppet.Blocked{} }
+func (noRunner) Start(puppet.Order) (puppet.Process, error) {
+	return puppet.Process{}, errors.New("start puppet: not found")
+}
