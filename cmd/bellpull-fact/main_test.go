@@ -8,7 +8,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"bellpull-fact": main})
+	testscript.Main(m, map[string]func(){"bellpull-fact": main, "natsd": natsd})
 }
 
 func TestScripts(t *testing.T) {
