@@ -277,11 +277,12 @@ describe 'bellpull::data' do
   describe '--explain' do
     it 'names scope, revision, bucket and age' do
       write_heartbeat(age: 12)
-      write_scope('group/web', { 'm[a]' => { 'value' => 1 }, 'gone' => { 'value' => 1, 'expires' => '2001-01-01T00:00:00Z' } }, revision: 812)
+      write_scope('group/web', { 'm[a]' => { 'value' => 1 }, 's[a]' => { 'value' => 1, 'sensitive' => true }, 'gone' => { 'value' => 1, 'expires' => '2001-01-01T00:00:00Z' } }, revision: 812)
       call('group/web')
       expect(explanation).to match(%r{^\s*\[bellpull\] scope group/web: revision 812 of bucket b1, 1\d s old$})
       expect(explanation).to match(/^\s*\[bellpull\] gone expired at 2001-01-01T00:00:00Z$/)
-      expect(explanation).to match(/^\s*\[bellpull\] m has members: it wants lookup_options/)
+      expect(explanation).to match(/^\s*\[bellpull\] m has members: it wants lookup_options {"m": {merge: hash}}/)
+      expect(explanation).to match(/^\s*\[bellpull\] s has members: it wants lookup_options {"s": {merge: deep}}/)
     end
 
     it 'tells an empty scope from an empty segment' do

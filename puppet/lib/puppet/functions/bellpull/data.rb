@@ -97,15 +97,22 @@ Puppet::Functions.create_function(:'bellpull::data') do
 
   # The answer is kept by Puppet for all compiles, by path: it must depend on the text alone, never on options.
   def parse_document(text)
-    head, body, rest = text.split("\n", -1)
-    raise ArgumentError, 'it is not two whole lines' unless rest == ''
+    head, body, *rest = text.split("\n", -1)
+    raise ArgumentError, 'it is not two whole lines' unless rest == ['']
 
     header = parse_object(head)
     raise ArgumentError, 'its checksum is wrong' unless header.fetch('checksum') == "sha256:#{Digest::SHA256.hexdigest(body)}"
 
     entries = JSON.parse(body).fetch('entries').map { |name, entry| parse_entry(name, entry) }
     { 'scope' => header.fetch('scope'), 'bucket' => header.fetch('bucket'), 'revision' => header.fetch('revision'),
-      'entries' => entries }
+      'entries' => entries, 'merges' => merges(entries) }
+  end
+
+  # The merge that each key with members needs. Puppet's hash merge takes no Sensitive, its deep merge does.
+  def merges(entries)
+    entries.select { |entry| entry['member'] }.group_by { |entry| entry['key'] }.transform_values do |members|
+      members.any? { |entry| entry['value'].is_a?(Puppet::Pops::Types::PSensitiveType::Sensitive) } ? 'deep' : 'hash'
+    end
   end
 
   # A JSON object of the sync's, of the one format there is.
@@ -150,7 +157,7 @@ Puppet::Functions.create_function(:'bellpull::data') do
     elsif synced['scopes'].key?(scope)
       lookup_error("scope #{scope}: #{path} is missing, though the scope has a document (see #{synced_path})")
     end
-    { 'scope' => scope, 'bucket' => synced['bucket'], 'revision' => 0, 'entries' => [] }
+    { 'scope' => scope, 'bucket' => synced['bucket'], 'revision' => 0, 'entries' => [], 'merges' => {} }
   rescue Errno::ENOENT
     lookup_error("scope #{scope} is unknown: there is neither #{path} nor #{synced_path}, " \
                  'so bellpull-hiera sync has not finished a first sync')
@@ -188,14 +195,15 @@ Puppet::Functions.create_function(:'bellpull::data') do
   end
 
   def explain(context, scope, document, age, expired)
-    context.explain do
-      lines = ["scope #{scope}: revision #{document['revision']} of bucket #{document['bucket']}, #{age_text(age)}"]
-      lines[0] = "scope #{scope}: no document in bucket #{document['bucket']}, #{age_text(age)}" if document['revision'].zero?
-      lines += expired.map { |entry| "#{entry['name']} expired at #{entry['expires_text']}" }
-      lines += document['entries'].select { |entry| entry['member'] }.map { |entry| entry['key'] }.uniq.map do |key|
-        "#{key} has members: it wants lookup_options {\"#{key}\": {merge: hash}} in your own data, if not there yet"
-      end
-      lines.map { |line| "[bellpull] #{line}" }.join("\n")
+    say = ->(line) { context.explain { "[bellpull] #{line}" } }
+    if document['revision'].zero?
+      say.call("scope #{scope}: no document in bucket #{document['bucket']}, #{age_text(age)}")
+    else
+      say.call("scope #{scope}: revision #{document['revision']} of bucket #{document['bucket']}, #{age_text(age)}")
+    end
+    expired.each { |entry| say.call("#{entry['name']} expired at #{entry['expires_text']}") }
+    document['merges'].each do |key, merge|
+      say.call("#{key} has members: it wants lookup_options {\"#{key}\": {merge: #{merge}}} in your own data, if not there yet")
     end
   end
 
