@@ -71,7 +71,7 @@ func (b Book) Judge(t Trial, w Wanted, now time.Time) (next Book, findings []Fin
 		case t.Run.Covers != nil:
 			finding = next.bookCovered(t, scope, shown)
 		default:
-			next.Applied.Scopes[scope] = schemas.AppliedScope{Revision: shown.Revision, Entries: maps.Clone(shown.Entries)}
+			next.Applied.Scopes[scope] = schemas.AppliedScope{Revision: t.revision(scope, shown), Entries: maps.Clone(shown.Entries)}
 			delete(next.Unproven, scope)
 			booked[scope] = true
 		}
@@ -122,6 +122,15 @@ func (t Trial) bucket() string {
 		return t.Shown.Bucket
 	}
 	return t.Run.Bucket
+}
+
+// revision is what the run used of a scope, in the bucket that it read from: a
+// last good state may be from another bucket, and is not comparable then.
+func (t Trial) revision(scope schemas.Scope, used schemas.ShownScope) uint64 {
+	if !used.Live && used.Revision != t.Run.Handed[scope].Revision {
+		return 0
+	}
+	return used.Revision
 }
 
 // prove says what keeps the run from proving that it used the scope as shown; nil = nothing.

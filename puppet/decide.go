@@ -60,6 +60,7 @@ type Situation struct {
 	Retry   *Retry               // nil = the last run proved what it was for
 	Last    time.Time            // the last run's start; zero = none is known
 	Pause   time.Time            // no run before this; zero = none
+	AtOnce  bool                 // wait for nothing but what blocks a run
 	Blocked func() Blocked       // asked only when a run would start
 }
 
@@ -76,13 +77,14 @@ func (s Situation) Decide() Decision {
 	}
 	d := Decision{Action: Wait, Dues: owed}
 	d.Tags, d.Noop = combine(owed)
-	ready, quiet := s.ready(owed)
-	d.Fresh = !quiet.IsZero()
+	ready, quiet, fresh := s.ready(owed)
+	d.Fresh = fresh
 	wait := func(until time.Time, why string) Decision {
 		d.Until, d.Why = until, why
 		return d
 	}
 	switch {
+	case s.AtOnce:
 	case ready.After(s.Now) && !d.Fresh:
 		return wait(ready, fmt.Sprintf("retry %d: %s", s.Retry.Attempt, s.Retry.Why))
 	case quiet.After(s.Now):
@@ -103,9 +105,9 @@ func (s Situation) Decide() Decision {
 	return d
 }
 
-// ready tells when the first of the dues lets a run start, and until when changes
-// are gathered; zero = no due is new since the last run.
-func (s Situation) ready(owed []Due) (ready, quiet time.Time) {
+// ready tells when the first of the dues lets a run start, until when changes are
+// gathered, and whether any due is not what an earlier run was for.
+func (s Situation) ready(owed []Due) (ready, quiet time.Time, fresh bool) {
 	var last time.Time
 	for _, d := range owed {
 		at := s.noticed(d)
@@ -113,7 +115,8 @@ func (s Situation) ready(owed []Due) (ready, quiet time.Time) {
 			// The clock may have been set back since.
 			at = earlier(s.Retry.At, s.Now.Add(maxBackoff*3/2))
 		} else {
-			if at.After(last) {
+			fresh = true
+			if d.Why != whyExpired && at.After(last) { // an expiry was known long before
 				last = at
 			}
 			splay := cmp.Or(time.Duration(d.Policy.Splay), s.Timing.Splay)
@@ -124,11 +127,11 @@ func (s Situation) ready(owed []Due) (ready, quiet time.Time) {
 	if !last.IsZero() {
 		quiet = earlier(last.Add(s.Timing.Quiet), cmp.Or(s.Since, s.Now).Add(s.Timing.QuietMax))
 	}
-	return ready, quiet
+	return ready, quiet, fresh
 }
 
 func (s Situation) noticed(d Due) time.Time {
-	if at, ok := s.Noticed[d.key()]; ok {
+	if at, ok := s.Noticed[d.Key()]; ok {
 		return at
 	}
 	return s.Now

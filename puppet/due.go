@@ -20,8 +20,10 @@ type Due struct {
 	Policy Policy
 }
 
-// key tells one due from another: the same key means that nothing new has come.
-func (d Due) key() string { return string(d.Scope) + "\x00" + d.Entry + "\x00" + d.Digest }
+const whyExpired = "expired"
+
+// Key tells one due from another: the same key means that nothing new has come.
+func (d Due) Key() string { return string(d.Scope) + "\x00" + d.Entry + "\x00" + d.Digest }
 
 // dues lists what owes a run, by scope and entry. now is the time at which
 // entries count as expired. Unknown scopes owe nothing, and neither do entries
@@ -39,7 +41,7 @@ func dues(w Wanted, b Book, scopes []schemas.Scope, now time.Time) []Due {
 			digest, known := applied.Entries[name]
 			switch {
 			case !e.live(now) && known:
-				out = append(out, Due{Scope: scope, Entry: name, Why: "expired", Event: e.Event, Policy: Policy{Splay: e.Splay}})
+				out = append(out, Due{Scope: scope, Entry: name, Why: whyExpired, Event: e.Event, Policy: Policy{Splay: e.Splay}})
 			case !e.live(now), digest == e.Digest, e.Next, e.Noop && applied.Previewed[name] == e.Digest:
 			case known:
 				out = append(out, Due{scope, name, e.Digest, "changed", e.Event, e.Policy})

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -28,12 +27,13 @@ type bucket struct {
 	id       string
 	revision uint64
 	scopes   map[schemas.Scope]schemas.ScopeReading
-	err      error // of the whole reading
+	good     map[schemas.Scope]schemas.ScopeReading // the last that could be read
+	err      error                                  // of the whole reading
 	reads    int
 }
 
 func newBucket() *bucket {
-	return &bucket{id: "b1", scopes: map[schemas.Scope]schemas.ScopeReading{}}
+	return &bucket{id: "b1", scopes: map[schemas.Scope]schemas.ScopeReading{}, good: map[schemas.Scope]schemas.ScopeReading{}}
 }
 
 func (b *bucket) Read(_ context.Context, scopes []schemas.Scope) (schemas.Reading, error) {
@@ -43,13 +43,25 @@ func (b *bucket) Read(_ context.Context, scopes []schemas.Scope) (schemas.Readin
 	if b.err != nil {
 		return schemas.Reading{}, b.err
 	}
+	return b.reading(b.scopes, scopes), nil
+}
+
+// lastGood is a reading by somebody who keeps the last good state, as the fact and
+// the server's sync do.
+func (b *bucket) lastGood(scopes []schemas.Scope) schemas.Reading {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.reading(b.good, scopes)
+}
+
+func (b *bucket) reading(from map[schemas.Scope]schemas.ScopeReading, scopes []schemas.Scope) schemas.Reading {
 	r := schemas.Reading{Bucket: b.id, At: time.Now()}
 	for _, scope := range scopes {
-		s := b.scopes[scope]
+		s := from[scope]
 		s.Scope = scope
 		r.Scopes = append(r.Scopes, s)
 	}
-	return r, nil
+	return r
 }
 
 // document reads entries written as name=value; a value of "-" is none, and
@@ -64,7 +76,7 @@ func document(t testing.TB, entries ...string) schemas.Document {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := schemas.Entry{Value: parsed, Event: text}
+		e := schemas.Entry{Value: parsed, Event: "event-of-" + name}
 		for _, option := range words[1:] {
 			option, value, _ := strings.Cut(option, "=")
 			switch option {
@@ -103,6 +115,9 @@ func (b *bucket) set(scope schemas.Scope, reading schemas.ScopeReading) uint64 {
 	b.revision++
 	reading.Revision = b.revision
 	b.scopes[scope] = reading
+	if reading.Err == nil {
+		b.good[scope] = reading
+	}
 	return b.revision
 }
 
@@ -160,13 +175,11 @@ func (a *agent) fact(o puppet.Order) {
 	if a.noFact {
 		return
 	}
-	reading, err := a.n.store.Read(context.Background(), a.n.scopes)
-	if err != nil {
-		return
-	}
+	reading := a.n.store.lastGood(a.n.scopes)
 	shown := schemas.Shown{Bucket: reading.Bucket, Run: o.ID, Time: time.Now(), Scopes: map[schemas.Scope]schemas.ShownScope{}}
 	for _, s := range reading.Scopes {
-		shown.Scopes[s.Scope] = schemas.ShownScope{Revision: s.Revision, Live: true, Entries: a.n.digester.Entries(s.Document, time.Now())}
+		live := a.n.store.scopes[s.Scope].Err == nil
+		shown.Scopes[s.Scope] = schemas.ShownScope{Revision: s.Revision, Live: live, Entries: a.n.digester.Entries(s.Document, time.Now())}
 	}
 	if a.shown != nil {
 		shown = a.shown(shown)
@@ -183,7 +196,7 @@ func (a *agent) compile() {
 		server = a.n.store
 	}
 	compiled := map[schemas.Scope]map[string]any{}
-	reading := must(server.Read(context.Background(), a.n.scopes))
+	reading := server.lastGood(a.n.scopes)
 	for _, s := range reading.Scopes {
 		c := map[string]any{"bucket": reading.Bucket, "revision": s.Revision}
 		for _, e := range s.Document.Live(time.Now().Add(-a.n.serverLate)) {
@@ -413,4 +426,10 @@ func bubble(t *testing.T, f func(t *testing.T, n *node)) {
 	})
 }
 
-var _ = fmt.Sprint
+// booked0 starts the watcher on a node for which nothing is wanted.
+func (n *node) booked0() {
+	n.t.Helper()
+	n.start()
+	n.pass(10 * time.Second)
+	n.wantRuns(0)
+}

@@ -139,7 +139,7 @@ func (l *Loop) Once(ctx context.Context, dryRun bool) error {
 		return err
 	}
 	s := l.situation()
-	s.Timing, s.Retry = Timing{Skew: s.Timing.Skew}, nil
+	s.AtOnce = true
 	d := s.Decide()
 	switch {
 	case d.Action == Go && dryRun:

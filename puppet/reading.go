@@ -2,6 +2,7 @@ package puppet
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/bellpull/bellpull/schemas"
@@ -99,10 +100,11 @@ func (l *Loop) readAgain(incomplete bool) {
 
 // say logs what a reading lacked, once as long as it stays the same.
 func (l *Loop) say(subject string, r remark) {
-	if l.said[subject] == r.text {
+	said := fmt.Sprint(r.fault, r.text)
+	if l.said[subject] == said {
 		return
 	}
-	l.said[subject] = r.text
+	l.said[subject] = said
 	if r.fault {
 		l.log.Error("reading is incomplete", "subject", subject, "why", r.text)
 		return

@@ -30,7 +30,7 @@ func (l *Loop) step(ctx context.Context) {
 	d := s.Decide()
 	noticed := map[string]time.Time{}
 	for _, due := range d.Dues {
-		noticed[due.key()] = s.noticed(due)
+		noticed[due.Key()] = s.noticed(due)
 	}
 	l.noticed, l.until = noticed, d.Until
 	var came []Due // while the run goes on
@@ -164,11 +164,12 @@ func (l *Loop) save() error {
 	if err == nil {
 		err = l.state.saveJournal(journal{Wanted: l.wanted, Run: l.run, Last: l.last, Retry: l.retry, Unproven: l.book.Unproven})
 	}
-	if err != nil && l.said["state"] != err.Error() {
-		l.log.Error("state cannot be kept; no run is started until it can", "error", err)
-		l.said["state"] = err.Error()
-	} else if err == nil {
+	switch {
+	case err == nil:
 		delete(l.said, "state")
+	case l.said["state"] == "":
+		l.log.Error("state cannot be kept; no run is started until it can", "error", err)
+		l.said["state"] = "lost"
 	}
 	return err
 }
