@@ -76,6 +76,10 @@ func (a *app) publish(cmd *cobra.Command, c *change, ev schemas.Event, mustExist
 		return err
 	}
 	defer done()
+	// Asked first, so that a bucket that does not exist is told as just that.
+	if _, err := bucket.Read(ctx, nil); err != nil {
+		return err
+	}
 	opts := publish.Options{DryRun: c.dryRun, MustExist: mustExist}
 	if cmd.Flags().Changed("if-revision") {
 		opts.IfRevision = &c.ifRevision

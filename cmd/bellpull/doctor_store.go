@@ -22,9 +22,9 @@ const (
 
 // store checks what NATS has to do with.
 func (f *findings) store(ctx context.Context, cfg config.Config) {
-	ctx, cancel := context.WithTimeout(ctx, answerFactor*cfg.NATS.Timeout)
+	dialling, cancel := context.WithTimeout(ctx, answerFactor*cfg.NATS.Timeout)
 	defer cancel()
-	bucket, err := natskv.Dial(ctx, store(cfg))
+	bucket, err := natskv.Dial(dialling, store(cfg))
 	if err != nil {
 		f.fail("nats", "check nats.servers, the credentials and the network", "%v", err)
 		return
@@ -57,6 +57,8 @@ func (f *findings) scopes(ctx context.Context, cfg config.Config, bucket *natskv
 	if err != nil {
 		f.warn("node", "nothing, if this machine is not a node", "it is not known which scopes are this node's: %v", err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, answerFactor*cfg.NATS.Timeout)
+	defer cancel()
 	reading, err := bucket.Read(ctx, scopes)
 	if err != nil {
 		if len(scopes) > 0 {

@@ -121,9 +121,9 @@ func present(ctx context.Context, bucket *natskv.Bucket, scope schemas.Scope) (d
 	case r.Err != nil:
 		return documentView{}, r.Err
 	case r.Revision == 0:
-		return documentView{}, fmt.Errorf("scope %s has no document: %w", scope, schemas.ErrNotFound)
+		return documentView{}, fmt.Errorf("%w: scope %s has no document", schemas.ErrNotFound, scope)
 	case r.Deleted:
-		return documentView{}, fmt.Errorf("scope %s has no document, it was deleted at revision %d: %w", scope, r.Revision, schemas.ErrNotFound)
+		return documentView{}, fmt.Errorf("%w: scope %s has no document, it was deleted at revision %d", schemas.ErrNotFound, scope, r.Revision)
 	}
 	v := documentView{Scope: scope, Revision: r.Revision, Time: r.Time, Entries: map[string]entryView{}}
 	for name, e := range r.Document.Live(time.Now()) {
@@ -142,7 +142,7 @@ func past(ctx context.Context, bucket *natskv.Bucket, scope schemas.Scope, revis
 		return documentView{}, err
 	}
 	if r.Deleted {
-		return documentView{}, fmt.Errorf("scope %s was deleted at revision %d: %w", scope, revision, schemas.ErrNotFound)
+		return documentView{}, fmt.Errorf("%w: scope %s was deleted at revision %d", schemas.ErrNotFound, scope, revision)
 	}
 	doc, err := schemas.ParseDocument(r.Body)
 	if err != nil {
@@ -158,7 +158,7 @@ func past(ctx context.Context, bucket *natskv.Bucket, scope schemas.Scope, revis
 func (a *app) printEntry(v documentView, name string) error {
 	entry, ok := v.Entries[name]
 	if !ok {
-		return fmt.Errorf("scope %s has no entry %q at revision %d: %w", v.Scope, name, v.Revision, schemas.ErrNotFound)
+		return fmt.Errorf("%w: scope %s has no entry %q at revision %d", schemas.ErrNotFound, v.Scope, name, v.Revision)
 	}
 	return a.print(entry.Value, func(row func(...any)) { row(entry.Value) })
 }

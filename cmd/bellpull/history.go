@@ -53,7 +53,7 @@ never shown.`,
 				return err
 			}
 			if len(revisions) == 0 {
-				return fmt.Errorf("scope %s never had a document: %w", scope, schemas.ErrNotFound)
+				return fmt.Errorf("%w: scope %s never had a document", schemas.ErrNotFound, scope)
 			}
 			return a.printHistory(changes(revisions))
 		},

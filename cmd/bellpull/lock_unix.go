@@ -21,7 +21,7 @@ func lockStore(dir string) (unlock func(), err error) {
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = fmt.Errorf("another server is using it: %w", schemas.ErrConflict)
+		err = fmt.Errorf("%w: another server is using it", schemas.ErrConflict)
 	}
 	if err != nil {
 		_ = f.Close()

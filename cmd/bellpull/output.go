@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -14,8 +15,8 @@ import (
 	"golang.org/x/term"
 )
 
-// print writes a command's data. table writes the rows, cells ended by a tab,
-// that people read.
+// print writes a command's data: what data encodes to, or the rows for people
+// that table makes.
 func (a *app) print(data any, table func(row func(cells ...any))) error {
 	text, err := a.render(data, table)
 	if err != nil {
@@ -44,19 +45,28 @@ func (a *app) render(data any, table func(row func(cells ...any))) ([]byte, erro
 }
 
 func toTable(table func(row func(cells ...any))) ([]byte, error) {
+	var rows [][]string
+	columns := 0
+	table(func(cells ...any) {
+		var row []string
+		for _, cell := range cells {
+			row = append(row, printable(fmt.Sprint(cell)))
+		}
+		rows, columns = append(rows, row), max(columns, len(row))
+	})
 	var b bytes.Buffer
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.DiscardEmptyColumns)
-	table(func(cells ...any) {
-		for i, cell := range cells {
-			if i > 0 {
-				fmt.Fprint(w, "\t")
-			}
-			fmt.Fprint(w, printable(fmt.Sprint(cell)))
+	for _, row := range rows {
+		// A row with fewer cells would end the alignment of those around it.
+		for len(row) < columns {
+			row = append(row, "")
 		}
-		fmt.Fprintln(w)
-	})
-	err := w.Flush()
-	return b.Bytes(), err
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	if err := w.Flush(); err != nil {
+		return nil, err
+	}
+	return regexp.MustCompile(`(?m) +$`).ReplaceAll(b.Bytes(), nil), nil
 }
 
 // printable keeps what a stranger wrote from steering the terminal.

@@ -124,7 +124,7 @@ func (a *app) value(o *putOptions, args []string) (schemas.Value, error) {
 }
 
 // errNothing is what reading an empty file or pipe gives.
-var errNothing = fmt.Errorf("read the value: it is empty; JSON is wanted: %w", schemas.ErrInvalid)
+var errNothing = fmt.Errorf("%w: the value is empty, JSON is wanted", schemas.ErrInvalid)
 
 func readValue(r io.Reader) (schemas.Value, error) {
 	// One byte more than is allowed is enough to see that it is too much.
