@@ -158,7 +158,7 @@ begin=$(date +%s.%N)
 typed bellpull put "$group" 'my_firewall::rules[tcp-8443]' \
   '{"port":8443,"protocol":"tcp","action":"allow"}' --kind firewall_rule
 say "Nobody logs in and nobody runs Puppet. The watcher has noticed; waiting for its run ..."
-within 60 "a rule for port 8443 in both chains" both_chains_have 8443
+within 90 "a rule for port 8443 in both chains" both_chains_have 8443
 took=$(seconds_since "$begin")
 timings+=("port opened|$took")
 say "After $took s the node's firewall says:"
@@ -183,20 +183,22 @@ typed bellpull put "$group" 'my_firewall::rules[tcp-99999]' \
   '{"port":99999,"protocol":"tcp","action":"allow"}' --kind firewall_rule || code=$?
 [ "$code" = 4 ] || failed "port 99999 is refused as invalid (exit code 4, not $code)"
 
-chapter "4. An alert bans 203.0.113.7, for 20 seconds"
+# A ban has to outlast the run that sets it, also on a machine that is slow today.
+ttl=$(awk -v t="$took" 'BEGIN { print (t > 12) ? 60 : 20 }')
+chapter "4. An alert bans 203.0.113.7, for $ttl seconds"
 begin=$(date +%s.%N)
 typed bellpull put "$group" 'my_firewall::blocked[203.0.113.7]' \
-  '{"address":"203.0.113.7","reason":"port scan"}' --kind blocked_address --ttl 20s
-within 60 "a rule against 203.0.113.7 in both chains" both_chains_have 203.0.113.7
+  '{"address":"203.0.113.7","reason":"port scan"}' --kind blocked_address --ttl "${ttl}s"
+within 90 "a rule against 203.0.113.7 in both chains" both_chains_have 203.0.113.7
 took=$(seconds_since "$begin")
 timings+=("address banned|$took")
 say "After $took s:"
 firewall | grep -e 203.0.113.7 | indent
 say "Nobody lifts the ban. Waiting for it to end by itself ..."
-within 90 "the ban ends by itself" no_chain_has 203.0.113.7
+within 150 "the ban ends by itself" no_chain_has 203.0.113.7
 took=$(seconds_since "$begin")
-timings+=("ban gone by itself (20 s ttl, 5 s for clocks, one run)|$took")
-awk -v t="$took" 'BEGIN { exit !(t >= 20) }' || failed "the ban stands for its 20 s (it was gone after $took s)"
+timings+=("ban gone by itself ($ttl s ttl, 5 s for clocks, one run)|$took")
+awk -v t="$took" -v ttl="$ttl" 'BEGIN { exit !(t >= ttl) }' || failed "the ban stands for its $ttl s (it was gone after $took s)"
 say "After $took s it is gone; port 8443 is still open:"
 firewall | indent
 both_chains_have 8443 || failed "port 8443 stays open"
@@ -204,7 +206,7 @@ both_chains_have 8443 || failed "port 8443 stays open"
 chapter "5. The port is closed again"
 begin=$(date +%s.%N)
 typed bellpull rm "$group" 'my_firewall::rules[tcp-8443]'
-within 60 "no rule for port 8443 is left" no_chain_has 8443
+within 90 "no rule for port 8443 is left" no_chain_has 8443
 took=$(seconds_since "$begin")
 timings+=("port closed|$took")
 say "After $took s the firewall is as empty as it was."
