@@ -70,7 +70,7 @@ func Connect(ctx context.Context, cfg Config) (*Bucket, error) {
 		nats.ReconnectBufSize(-1), // what cannot be sent now fails now, and is not sent behind our back
 		nats.CustomReconnectDelay(b.link.delay), nats.PingInterval(pingInterval),
 		nats.ConnectHandler(b.link.connected), nats.ReconnectHandler(b.link.connected),
-		nats.ReconnectErrHandler(b.link.failed),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { b.link.failed(b.reason(err)) }),
 	)
 	if err != nil {
 		return nil, err
@@ -203,9 +203,7 @@ func (b *Bucket) place() string {
 
 // unreached says why there is no connection.
 func (b *Bucket) unreached(ctx context.Context, err error) error {
-	if errors.Is(err, nats.ErrNoServers) && b.dialer.failure() != nil {
-		err = b.dialer.failure()
-	}
+	err = b.reason(err)
 	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
 	if ctx.Err() != nil && !late {
 		err = context.Cause(ctx)
@@ -219,6 +217,14 @@ func (b *Bucket) unreached(ctx context.Context, err error) error {
 	default:
 		return fmt.Errorf("%w: connect to NATS at %s: %w", schemas.ErrUnavailable, b.place(), err)
 	}
+}
+
+// reason is why an attempt failed, where nats.go only says that no server is left.
+func (b *Bucket) reason(err error) error {
+	if failure := b.dialer.failure(); failure != nil && errors.Is(err, nats.ErrNoServers) {
+		return failure
+	}
+	return err
 }
 
 // refused reports whether the server knows us not, or allows us not what we asked for.

@@ -25,6 +25,9 @@ const (
 // changes. Lost notices and a change of the bucket's id give a Resync too. A
 // reader that is slow gets the newest revision of each scope, never a queue of
 // old ones. The channel is closed when ctx ends or the bucket is closed.
+//
+// Who reads on this Bucket after a Resync misses nothing: what was written
+// before its subscription is read, what is written later is announced.
 func (b *Bucket) Changes(ctx context.Context, scopes []schemas.Scope) (<-chan schemas.Notice, error) {
 	subjects := []string{b.changed(">")}
 	if scopes != nil {

@@ -42,6 +42,10 @@ func (b *Bucket) History(ctx context.Context, scope schemas.Scope) ([]Revision, 
 func (b *Bucket) At(ctx context.Context, scope schemas.Scope, revision uint64) (Revision, error) {
 	ctx, cancel := bounded(ctx, CallTimeout)
 	defer cancel()
+	missing := fmt.Errorf("%w: scope %s has no revision %d", schemas.ErrNotFound, scope, revision)
+	if revision == 0 {
+		return Revision{}, missing
+	}
 	ask := nats.NewMsg(b.anyMessage())
 	ask.Data = fmt.Appendf(nil, `{"seq":%d}`, revision)
 	m, err := b.message(b.requests(ctx, []*nats.Msg{ask})[0])
@@ -49,7 +53,7 @@ func (b *Bucket) At(ctx context.Context, scope schemas.Scope, revision uint64) (
 		return Revision{}, fmt.Errorf("read revision %d of scope %s: %w", revision, scope, err)
 	}
 	if m.revision == 0 || m.key != scope.Key() {
-		return Revision{}, fmt.Errorf("%w: scope %s has no revision %d", schemas.ErrNotFound, scope, revision)
+		return Revision{}, missing
 	}
 	return m.written(), nil
 }

@@ -138,13 +138,21 @@ func (l *link) connected(*nats.Conn) {
 }
 
 func (l *link) disconnected(_ *nats.Conn, err error) {
+	if l.drop(err) {
+		l.warn("connection to NATS lost", "error", err)
+	}
+}
+
+// drop notes that the connection is gone, and reports whether it stood and
+// was not closed by us.
+func (l *link) drop(err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
 		l.reason = err
 	}
 	if !l.isUp {
-		return
+		return false
 	}
 	if time.Since(l.since) > calm {
 		l.tries = 0
@@ -153,11 +161,16 @@ func (l *link) disconnected(_ *nats.Conn, err error) {
 	for c := range l.calls {
 		c.cancel(errLost)
 	}
-	l.warn("connection to NATS lost", "error", err)
+	select {
+	case <-l.ended:
+		return false
+	default:
+		return true
+	}
 }
 
-// failed hears about one attempt to reconnect that failed.
-func (l *link) failed(_ *nats.Conn, err error) {
+// failed hears why there is no connection.
+func (l *link) failed(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.isUp {
@@ -167,21 +180,25 @@ func (l *link) failed(_ *nats.Conn, err error) {
 
 // fault hears the errors that come without being asked for.
 func (l *link) fault(_ *nats.Conn, _ *nats.Subscription, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	switch {
 	case errors.Is(err, nats.ErrSlowConsumer):
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		l.ring()
 	case errors.Is(err, nats.ErrPermissionViolation):
-		subject := quoted(err.Error())
-		for c := range l.calls {
-			c.refused(refusal{subject, err})
-		}
-		l.warn("NATS refused a subject", "subject", subject)
+		r := refusal{quoted(err.Error()), err}
+		l.refuse(r)
+		l.warn("NATS refused a subject", "subject", r.subject)
 	default:
-		if !l.isUp {
-			l.reason = err
-		}
+		l.failed(err)
+	}
+}
+
+func (l *link) refuse(r refusal) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.calls {
+		c.refused(r)
 	}
 }
 

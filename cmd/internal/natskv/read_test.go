@@ -113,7 +113,7 @@ func TestBucketMissing(t *testing.T) {
 		configure func(*server.Options)
 	}{
 		{"no stream", func(*server.Options) {}},
-		{"no JetStream", func(o *server.Options) { o.JetStream = false }},
+		{"no JetStream", noJetStream},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -129,6 +129,8 @@ func TestBucketMissing(t *testing.T) {
 		})
 	}
 }
+
+func noJetStream(o *server.Options) { o.JetStream = false }
 
 // While a cluster elects a leader nobody serves the stream: readers wait.
 func TestReadWaitsForTheStream(t *testing.T) {

@@ -13,9 +13,12 @@ import (
 )
 
 const (
-	scanMessages = 1000
-	scanBytes    = 8 << 20 // well under what a server holds back for a slow client
-	scanIdle     = 10 * time.Second
+	// scanBatch documents of the largest size are less than the 64 MB that a server
+	// holds back for a client. A limit in bytes would do better, but the message
+	// that does not fit is lost then (nats-server 2.15).
+	scanBatch   = 50
+	scanHeaders = 1000
+	scanIdle    = 10 * time.Second
 )
 
 // scan hands the messages of a consumer to each, until it has had all that were
@@ -32,36 +35,45 @@ func (b *Bucket) scan(ctx context.Context, cfg jetstream.ConsumerConfig, each fu
 			defer cancel()
 			_ = js.DeleteConsumer(ctx, b.stream(), consumer.CachedInfo().Name) // else the server does so after scanIdle
 		}()
-		if consumer.CachedInfo().NumPending == 0 {
-			return nil
-		}
-		messages, err := consumer.Messages(jetstream.PullMaxMessagesWithBytesLimit(scanMessages, scanBytes))
-		if err != nil {
-			return err
-		}
-		defer messages.Stop()
-		for {
-			next, err := messages.Next(jetstream.NextContext(ctx))
-			if err != nil {
-				return err
-			}
-			meta, err := next.Metadata()
-			if err != nil {
-				return err
-			}
-			err = each(message{
-				key: b.key(next.Subject()), revision: meta.Sequence.Stream, time: meta.Timestamp,
-				header: next.Headers(), body: next.Data(),
-			})
-			if err != nil || meta.NumPending == 0 {
+		for more := consumer.CachedInfo().NumPending > 0; more; {
+			if more, err = b.fetch(ctx, consumer, each); err != nil {
 				return err
 			}
 		}
+		return nil
 	})
 	if errors.Is(err, schemas.ErrNotFound) {
 		return b.explain(nats.ErrNoResponders)
 	}
 	return err
+}
+
+// fetch hands some messages to each, and reports whether more are waiting.
+func (b *Bucket) fetch(ctx context.Context, consumer jetstream.Consumer, each func(message) error) (more bool, err error) {
+	ctx, cancel := context.WithCancel(ctx) // ends the request when the last message is there
+	defer cancel()
+	n := scanBatch
+	if consumer.CachedInfo().Config.HeadersOnly {
+		n = scanHeaders
+	}
+	batch, err := consumer.Fetch(n, jetstream.FetchContext(ctx))
+	if err != nil {
+		return false, err
+	}
+	for next := range batch.Messages() {
+		meta, err := next.Metadata()
+		if err != nil {
+			return false, err
+		}
+		err = each(message{
+			key: b.key(next.Subject()), revision: meta.Sequence.Stream, time: meta.Timestamp,
+			header: next.Headers(), body: next.Data(),
+		})
+		if err != nil || meta.NumPending == 0 {
+			return false, err
+		}
+	}
+	return true, batch.Error()
 }
 
 // Position is a place in the bucket's history.
