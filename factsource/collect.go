@@ -14,9 +14,17 @@ import (
 func (s *Source) Collect(ctx context.Context) *Collection {
 	first := s.read(ctx)
 	c := &Collection{cfg: s.cfg}
-	last, awaited := c.load(), awaited(s.cfg.Wanted)
+	c.open()
+	awaited := awaited(s.cfg.Wanted)
 	got := first(ctx)
+	var last snapshot
+	if c.same = got.err == nil && c.repeats(got.reading); !c.same {
+		last = c.load()
+	}
 	for got.err == nil && doubtful(got.reading, last, awaited, s.cfg.Now()) && pause(ctx, retryAfter) {
+		if c.same {
+			last, c.same = c.load(), false
+		}
 		next := s.read(ctx)(ctx)
 		if next.err != nil {
 			break

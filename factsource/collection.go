@@ -1,6 +1,7 @@
 package factsource
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -30,20 +31,40 @@ type Collection struct {
 	bucket  string // id that the reading found, or else that of the last good state
 	outage  string // why nothing could be read
 	choices []choice
-	old     []byte // text of the snapshot that was read
+	old     stored // the last good state
+	same    bool   // the reading found what is there already
 	wanted  map[schemas.Scope]map[string]string
 }
 
 func (c *Collection) warn(text string) { c.Warnings = append(c.Warnings, text) }
 
-func (c *Collection) load() snapshot {
+func (c *Collection) open() {
 	if c.cfg.Dir == "" {
-		return snapshot{}
+		return
 	}
-	last, text, err := load(c.cfg.Dir)
-	c.old = text
+	var err error
+	if c.old, err = open(c.cfg.Dir); err != nil {
+		c.warn("last good state ignored: " + err.Error())
+	}
+}
+
+// repeats reports whether the reading is that of the last good state.
+func (c *Collection) repeats(reading schemas.Reading) bool {
+	var choices []choice
+	for _, read := range reading.Scopes {
+		if read.Err != nil {
+			return false
+		}
+		choices = append(choices, choice{scope: read.Scope, live: true, record: record{Revision: read.Revision}})
+	}
+	return reading.Bucket != "" && bytes.Equal(c.old.head, head(c.old.body, reading.Bucket, choices))
+}
+
+func (c *Collection) load() snapshot {
+	last, err := c.old.load()
 	if err != nil {
-		c.warn(err.Error())
+		c.warn("last good state ignored: " + err.Error())
+		c.old = stored{} // to be written again
 	}
 	return last
 }

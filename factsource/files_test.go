@@ -1,6 +1,8 @@
 package factsource_test
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -16,11 +18,17 @@ import (
 
 func TestDamagedSnapshotIsIgnored(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, file string){
-		"zeroed":    func(t *testing.T, file string) { write(t, file, string(make([]byte, 500)), 0o600) },
-		"empty":     func(t *testing.T, file string) { write(t, file, "", 0o600) },
-		"cut":       func(t *testing.T, file string) { write(t, file, `{"bellpull": 1, "scopes": {"common": {"revis`, 0o600) },
-		"other":     func(t *testing.T, file string) { write(t, file, `{"bellpull": 2, "scopes": {}}`, 0o600) },
-		"document":  func(t *testing.T, file string) { write(t, file, brokenDocument, 0o600) },
+		"zeroed":   func(t *testing.T, file string) { write(t, file, string(make([]byte, 500)), 0o600) },
+		"empty":    func(t *testing.T, file string) { write(t, file, "", 0o600) },
+		"cut":      func(t *testing.T, file string) { write(t, file, `{"bellpull": 1, "scopes": {"common": {"revis`, 0o600) },
+		"other":    func(t *testing.T, file string) { write(t, file, strings.Replace(headed("{}"), "1", "2", 1), 0o600) },
+		"document": func(t *testing.T, file string) { write(t, file, headed(brokenDocument), 0o600) },
+		"one bit": func(t *testing.T, file string) {
+			text, err := os.ReadFile(file)
+			check(t, err)
+			text[bytes.Index(text, []byte("kept"))] ^= 1
+			write(t, file, string(text), 0o600)
+		},
 		"writable":  func(t *testing.T, file string) { check(t, os.Chmod(file, 0o666)) },
 		"foreign":   func(t *testing.T, file string) { root(t); check(t, os.Chown(file, 4711, -1)) },
 		"directory": func(t *testing.T, file string) { check(t, os.Remove(file)); check(t, os.Mkdir(file, 0o700)) },
@@ -57,7 +65,12 @@ func TestDamagedSnapshotIsIgnored(t *testing.T) {
 	}
 }
 
-const brokenDocument = `{"bellpull": 1, "scopes": {
+// headed puts the right head above a body.
+func headed(body string) string {
+	return fmt.Sprintf("{\"bellpull\": 1, \"checksum\": \"sha256:%x\"}\n%s", sha256.Sum256([]byte(body)), body)
+}
+
+const brokenDocument = `{"scopes": {
 	"common": {"bucket": "b1", "revision": 4, "document": {"bellpull": 1, "entries": 7}},
 	"group/web": {"bucket": "b1", "revision": 0, "document": {"bellpull": 1, "entries": {}}},
 	"node/web1.example.com": {"bucket": "b1", "revision": 0, "document": {"bellpull": 1, "entries": {}}}}}`

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/bellpull/bellpull/schemas"
 )
@@ -22,33 +25,15 @@ func (c *Collection) Record() error {
 }
 
 func (c *Collection) keep() error {
-	next, fresh := snapshot{Scopes: map[schemas.Scope]record{}}, false
-	for _, ch := range c.choices {
-		r := ch.record
-		if ch.live {
-			fresh = true
-			if !r.known() {
-				if err := r.keep(ch.doc, c.cfg.Digester); err != nil {
-					return fmt.Errorf("keep last good state of %s: %w", ch.scope, err)
-				}
-			}
-		}
-		if r.known() || r.Named != 0 {
-			next.Scopes[ch.scope] = r
-		}
-	}
-	if len(next.Scopes) == 0 {
-		return nil
-	}
-	text, err := next.marshal()
+	body, err := c.snapshot()
 	if err != nil {
-		return fmt.Errorf("keep last good state: %w", err)
+		return err
 	}
 	name := filepath.Join(c.cfg.Dir, snapshotFile)
-	if !bytes.Equal(text, c.old) {
-		err = writePrivate(name, text)
+	if top := head(body, c.bucket, c.choices); !bytes.Equal(top, c.old.head) {
+		err = writePrivate(name, slices.Concat(top, []byte("\n"), body))
 	}
-	if err == nil && fresh {
+	if err == nil && slices.ContainsFunc(c.choices, func(ch choice) bool { return ch.live }) {
 		// The file's own time says until when its content is known to be current.
 		err = os.Chtimes(name, c.now, c.now)
 	}
@@ -56,4 +41,28 @@ func (c *Collection) keep() error {
 		return fmt.Errorf("keep last good state: %w", err)
 	}
 	return nil
+}
+
+// snapshot returns the JSON of what is known now.
+func (c *Collection) snapshot() ([]byte, error) {
+	if c.same {
+		return c.old.body, nil
+	}
+	next := snapshot{Scopes: map[schemas.Scope]record{}}
+	for _, ch := range c.choices {
+		r := ch.record
+		if ch.live && !r.known() {
+			if err := r.keep(ch.doc, c.cfg.Digester); err != nil {
+				return nil, fmt.Errorf("keep last good state of %s: %w", ch.scope, err)
+			}
+		}
+		if r.known() || r.Named != 0 {
+			next.Scopes[ch.scope] = r
+		}
+	}
+	body, err := json.Marshal(next, json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("keep last good state: %w", err)
+	}
+	return append(body, '\n'), nil
 }

@@ -1,10 +1,13 @@
 package factsource
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -13,14 +16,14 @@ import (
 	"github.com/bellpull/bellpull/schemas"
 )
 
-// snapshotFile holds the last good state. It has no time of its own: its
-// modification time says when everything in it that has no as_of was last read.
+// snapshotFile holds the last good state in two lines: a head, and the [snapshot]
+// whose checksum the head has. It holds no time of its own: the file's modification
+// time says when everything in it that has no as_of was last read.
 const snapshotFile = "snapshot.json"
 
 // snapshot is the last good state of a node's scopes.
 type snapshot struct {
-	Version int                      `json:"bellpull"`
-	Scopes  map[schemas.Scope]record `json:"scopes"`
+	Scopes map[schemas.Scope]record `json:"scopes"`
 }
 
 // record is what is known of one scope.
@@ -49,30 +52,66 @@ type doubt struct {
 // known reports whether the scope has ever been read.
 func (r record) known() bool { return r.Document != nil }
 
-// document returns the last good document; sensitive values are null.
-func (r record) document() (schemas.Document, error) { return schemas.ParseDocument(r.Document) }
+// stored is the file as it was found.
+type stored struct {
+	head, body []byte
+	modified   time.Time
+}
 
-// load reads the snapshot in dir, and its text. A missing one is the zero
-// snapshot, and so is one that this user may not read.
-func load(dir string) (snapshot, []byte, error) {
-	body, modified, err := readPrivate(filepath.Join(dir, snapshotFile))
+// open reads the file in dir. A missing one is empty, and so is one that this user
+// may not read.
+func open(dir string) (stored, error) {
+	text, modified, err := readPrivate(filepath.Join(dir, snapshotFile))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return snapshot{}, nil, nil
+		return stored{}, nil
 	}
-	if err != nil {
-		return snapshot{}, nil, fmt.Errorf("last good state ignored: %w", err)
+	head, body, _ := bytes.Cut(text, []byte("\n"))
+	return stored{head, body, modified}, err
+}
+
+// head is the first line above body; a reading that went well in every way is
+// told there, so that the next one need not parse body to see that all is as it was.
+func head(body []byte, bucket string, choices []choice) []byte {
+	t := text{}
+	t.object(func(o *object) {
+		o.uint("bellpull", 1)
+		o.string("checksum", fmt.Sprintf("sha256:%x", sha256.Sum256(body)))
+		if slices.ContainsFunc(choices, func(ch choice) bool { return !ch.live }) {
+			return
+		}
+		o.string("bucket", bucket)
+		o.object("live", func(o *object) {
+			for _, ch := range choices {
+				o.uint(string(ch.scope), ch.Revision)
+			}
+		})
+	})
+	return t.buf
+}
+
+// load parses the file. What is damaged, even in one bit, is an error.
+func (f stored) load() (s snapshot, err error) {
+	if f.head == nil {
+		return s, nil
 	}
-	var s snapshot
-	if err := json.Unmarshal(body, &s, json.RejectUnknownMembers(true)); err != nil || s.Version != 1 {
-		return snapshot{}, nil, fmt.Errorf("last good state ignored: %s is damaged", snapshotFile)
+	var top struct {
+		Version  int    `json:"bellpull"`
+		Checksum string `json:"checksum"`
+	}
+	err = json.Unmarshal(f.head, &top)
+	if err != nil || top.Version != 1 || top.Checksum != fmt.Sprintf("sha256:%x", sha256.Sum256(f.body)) {
+		return s, fmt.Errorf("%s is damaged", snapshotFile)
+	}
+	if err := json.Unmarshal(f.body, &s, json.RejectUnknownMembers(true)); err != nil {
+		return snapshot{}, fmt.Errorf("%s is damaged", snapshotFile)
 	}
 	for scope, r := range s.Scopes {
 		if r.AsOf.IsZero() {
-			r.AsOf = modified.UTC().Truncate(time.Second)
+			r.AsOf = f.modified.UTC().Truncate(time.Second)
 			s.Scopes[scope] = r
 		}
 	}
-	return s, body, nil
+	return s, nil
 }
 
 // keep makes the record's document from one that was just read.
@@ -89,10 +128,4 @@ func (r *record) keep(d schemas.Document, digester schemas.Digester) error {
 	body, err := kept.Marshal()
 	r.Document = body
 	return err
-}
-
-func (s snapshot) marshal() ([]byte, error) {
-	s.Version = 1
-	body, err := json.Marshal(s, json.Deterministic(true))
-	return append(body, '\n'), err
 }

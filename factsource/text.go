@@ -20,70 +20,90 @@ type text struct {
 	fault  string // why the value cannot be shown; "" = it can
 }
 
-// value appends v, whose JSON has been checked when it was parsed.
+// value appends v. It goes over the text by hand, because the fact's start-up
+// pays for every decoder; v is compact and was checked when it was parsed.
 func (t *text) value(v schemas.Value) {
-	dec := jsontext.NewDecoder(strings.NewReader(string(v)))
-	t.next(dec)
+	if rest := t.next(string(v)); rest != "" {
+		t.fail("is no JSON")
+	}
 }
 
-func (t *text) next(dec *jsontext.Decoder) {
-	switch dec.PeekKind() {
-	case '{':
-		t.members(dec)
-	case '[':
-		t.elements(dec)
-	case '"':
-		token, err := dec.ReadToken()
-		t.check(err)
-		s := token.String()
-		if len(s) > MaxString {
-			t.fail("holds a string of %d bytes", len(s))
+// next appends the value at the beginning of s and returns what follows it.
+func (t *text) next(s string) string {
+	switch kind := schemas.Value(s).Kind(); {
+	case t.fault != "" || kind == 0:
+		t.fail("is no JSON")
+		return ""
+	case kind == '{' || kind == '[':
+		return t.container(s, kind == '{')
+	case kind == '"':
+		text, rest := t.string(s)
+		if len(text) > MaxString {
+			t.fail("holds a string of %d bytes", len(text))
 		}
-		t.quote(s)
-	case '0':
-		raw, err := dec.ReadValue()
-		t.check(err)
-		t.number(string(raw))
+		t.quote(text)
+		return rest
 	default:
-		raw, err := dec.ReadValue() // null, true, false
-		t.check(err)
-		t.buf = append(t.buf, raw...)
+		end := strings.IndexAny(s, ",]}")
+		if end < 0 {
+			end = len(s)
+		}
+		if kind == '0' {
+			t.number(s[:end])
+		} else {
+			t.buf = append(t.buf, s[:end]...) // null, true, false
+		}
+		return s[end:]
 	}
 }
 
-func (t *text) members(dec *jsontext.Decoder) {
-	_, err := dec.ReadToken()
-	t.check(err)
-	t.buf = append(t.buf, '{')
-	for first := true; dec.PeekKind() != '}' && t.fault == ""; first = false {
+func (t *text) container(s string, object bool) string {
+	t.buf = append(t.buf, s[0])
+	closing := s[0] + 2 // ] and } stand two places behind [ and {
+	s = s[1:]
+	for first := true; s != "" && s[0] != closing; first = false {
 		if !first {
+			s = s[1:] // the comma
 			t.buf = append(t.buf, ',', ' ')
 		}
-		name, err := dec.ReadToken()
-		t.check(err)
-		t.key(name.String())
-		t.next(dec)
+		if object {
+			var name string
+			if name, s = t.string(s); s == "" {
+				break
+			}
+			s = s[1:] // the colon
+			t.key(name)
+		}
+		s = t.next(s)
 		t.leaves++
 	}
-	_, err = dec.ReadToken()
-	t.check(err)
-	t.buf = append(t.buf, '}')
+	if s == "" {
+		t.fail("is no JSON")
+		return ""
+	}
+	t.buf = append(t.buf, closing)
+	return s[1:]
 }
 
-func (t *text) elements(dec *jsontext.Decoder) {
-	_, err := dec.ReadToken()
-	t.check(err)
-	t.buf = append(t.buf, '[')
-	for first := true; dec.PeekKind() != ']' && t.fault == ""; first = false {
-		if !first {
-			t.buf = append(t.buf, ',', ' ')
+// string reads the JSON string at the beginning of s.
+func (t *text) string(s string) (text, rest string) {
+	for end := 1; end < len(s); end++ {
+		switch s[end] {
+		case '\\':
+			end++
+		case '"':
+			if text = s[1:end]; strings.IndexByte(text, '\\') < 0 {
+				return text, s[end+1:]
+			}
+			unquoted, err := jsontext.AppendUnquote(nil, s[:end+1])
+			if err != nil {
+				t.fail("is no JSON")
+			}
+			return string(unquoted), s[end+1:]
 		}
-		t.next(dec)
-		t.leaves++
 	}
-	_, err = dec.ReadToken()
-	t.check(err)
-	t.buf = append(t.buf, ']')
+	t.fail("is no JSON")
+	return "", ""
 }
 
 // key appends the name of a member and the colon. YAML merges the hash below a
@@ -106,7 +126,12 @@ func (t *text) key(name string) {
 // YAML reads no surrogate pairs.
 func (t *text) quote(s string) {
 	t.buf = append(t.buf, '"')
-	for _, r := range s {
+	plain := 0
+	for plain < len(s) && ' ' <= s[plain] && s[plain] < 0x7f && s[plain] != '"' && s[plain] != '\\' {
+		plain++
+	}
+	t.buf = append(t.buf, s[:plain]...)
+	for _, r := range s[plain:] {
 		switch {
 		case r == '"' || r == '\\':
 			t.buf = append(t.buf, '\\', byte(r))
@@ -179,12 +204,5 @@ func finite(digits string) bool {
 func (t *text) fail(format string, args ...any) {
 	if t.fault == "" {
 		t.fault = fmt.Sprintf(format, args...)
-	}
-}
-
-// check notes an error that a value which was parsed before cannot give.
-func (t *text) check(err error) {
-	if err != nil {
-		t.fail("is no JSON")
 	}
 }
