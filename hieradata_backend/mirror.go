@@ -51,14 +51,20 @@ func openMirror(path string, prefixes []string, log hclog.Logger) (*mirror, erro
 		return nil, errors.Join(err, dir.close())
 	}
 	for scope, head := range heads {
-		m.scopes[scope] = &mirrored{bucket: head.Bucket, revision: head.Revision, document: m.covers(scope), file: head, onDisk: true}
+		good := head != (fileHead{})
+		m.scopes[scope] = &mirrored{bucket: head.Bucket, revision: head.Revision, document: good && m.covers(scope), file: head, onDisk: true}
 		if head.Bucket == m.bucket {
 			m.sequence = max(m.sequence, head.Revision)
 		}
 	}
 	for _, scope := range dir.synced.Scopes {
-		if m.scopes[scope] == nil {
-			m.scopes[scope] = &mirrored{bucket: m.bucket, document: m.covers(scope)}
+		s := m.scopes[scope]
+		if s == nil {
+			s = &mirrored{}
+			m.scopes[scope] = s
+		}
+		if s.file == (fileHead{}) {
+			s.bucket, s.document = m.bucket, m.covers(scope)
 		}
 	}
 	return m, nil

@@ -20,7 +20,8 @@ type store struct {
 	away     bool                // no answers
 	mute     bool                // no announcements
 	lag      map[schemas.Scope]message
-	loads    int // calls of All
+	loads    int    // calls of All
+	onAll    func() // called, with mu held, when All has handed everything over
 }
 
 type message struct {
@@ -81,6 +82,10 @@ func (s *store) All(_ context.Context, each func(schemas.ScopeReading) error) (h
 		if err := each(s.reading(scope, m)); err != nil {
 			return at, err
 		}
+	}
+	if s.onAll != nil {
+		s.onAll()
+		at.Bucket, at.Sequence = s.bucket, s.sequence
 	}
 	return at, nil
 }

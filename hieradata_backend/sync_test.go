@@ -178,6 +178,7 @@ func TestRestartWritesOnlyWhatDiffers(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(filepath.Join(".tmp", "left"), "by a killed process")
+	write("copied.json", before["same.json"])
 	write("notes.txt", "somebody else's")
 	once(t, cfg)
 
@@ -195,6 +196,9 @@ func TestRestartWritesOnlyWhatDiffers(t *testing.T) {
 	}
 	if exists(filepath.Join(dir, ".tmp", "left")) {
 		t.Error("a stale temporary file is still there")
+	}
+	if after["copied.json"] != "" {
+		t.Error("another scope's file still stands for a scope without a document")
 	}
 	if after["notes.txt"] == "" {
 		t.Error("a foreign file is gone")
@@ -369,12 +373,22 @@ func TestHeartbeatIsWhenTheFilesWereCurrent(t *testing.T) {
 			t.Errorf("got a heartbeat %v old after the store came back", got)
 		}
 
+		// The pauses begin anew: what lags for a moment is soon read.
+		s.change(func() { s.lag = map[schemas.Scope]message{"late": {}} })
+		s.put("late", entries(``))
+		pass(50 * time.Millisecond)
+		s.change(func() { s.lag = nil })
+		pass(time.Second)
+		if !exists(filepath.Join(dir, "late.json")) {
+			t.Error("a document that came 50ms after its announcement is not read a second later")
+		}
+
 		// A change that was never announced: the position tells.
 		s.change(func() { s.mute = true })
 		s.put("common", entries(`"a":{"value":1}`))
 		pass(31 * time.Second)
-		if got := read(t, filepath.Join(dir, "common.json")); !strings.Contains(got, `"revision":3`) {
-			t.Errorf("got %q, want the unannounced revision 3", got)
+		if got := read(t, filepath.Join(dir, "common.json")); !strings.Contains(got, `"revision":4`) {
+			t.Errorf("got %q, want the unannounced revision 4", got)
 		}
 		if got := age(); got > 30*time.Second {
 			t.Errorf("got a heartbeat %v old after an unannounced change", got)
@@ -386,12 +400,16 @@ func TestHeartbeatWaitsForWhatWasAnnounced(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
+		s.put("common", entries(`"a":{"value":"older"}`))
+		older := s.messages["common"]
 		s.put("common", entries(`"a":{"value":"old"}`))
+		s.put("known", entries(``))
 		run(t, hieradata.Config{Store: s, Dir: dir})
 		last := beat(t, dir)
 		// Only a replica that lags answers.
-		s.change(func() { s.lag = map[schemas.Scope]message{"common": s.messages["common"], "new": {}} })
+		s.change(func() { s.lag = map[schemas.Scope]message{"common": older, "known": {}, "new": {}} })
 		s.put("common", entries(`"a":{"value":"new"}`))
+		s.put("known", entries(``))
 		s.put("new", entries(``))
 		pass(time.Minute)
 		if got := beat(t, dir); got != last {
@@ -400,13 +418,16 @@ func TestHeartbeatWaitsForWhatWasAnnounced(t *testing.T) {
 		if got := read(t, filepath.Join(dir, "common.json")); !strings.Contains(got, `"old"`) {
 			t.Errorf("got %q, want the old document until the new one is read", got)
 		}
+		if !exists(filepath.Join(dir, "known.json")) {
+			t.Error("a file is gone because a replica does not know the scope yet")
+		}
 		s.change(func() { s.lag = nil })
 		pass(time.Minute)
 		if got := read(t, filepath.Join(dir, "common.json")); !strings.Contains(got, `"new"`) {
 			t.Errorf("got %q, want the new document", got)
 		}
-		if got := beat(t, dir); got.Sequence != 4 {
-			t.Errorf("got heartbeat %v, want sequence 4", got)
+		if got := beat(t, dir); got.Sequence != 7 {
+			t.Errorf("got heartbeat %v, want sequence 7", got)
 		}
 	})
 }
@@ -469,6 +490,53 @@ func TestAnotherBucketIsASecondLook(t *testing.T) {
 			t.Errorf("got synced.json %+v and files %v after the second look", got, now)
 		}
 	})
+}
+
+func TestAnotherBucketIsFoundWithoutAnAnnouncement(t *testing.T) {
+	for name, found := range map[string]func(s *store){
+		"by reading":       func(s *store) { s.put("common", entries(``)) },
+		"by the heartbeat": func(*store) { pass(16 * time.Second) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore()
+				s.put("common", entries(``))
+				run(t, hieradata.Config{Store: s, Dir: dir})
+				s.change(func() { s.bucket = "b2" })
+				found(s)
+				pass(time.Second)
+				if got := synced(t, dir).Bucket; got != "b2" {
+					t.Errorf("got bucket %s in synced.json, want b2", got)
+				}
+			})
+		})
+	}
+}
+
+func TestOnceLooksTwiceAtAnotherBucket(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		s.put("gone", entries(``))
+		once(t, hieradata.Config{Store: s, Dir: dir})
+		s.change(func() { s.bucket, s.messages = "b2", map[schemas.Scope]message{} })
+		start := time.Now()
+		once(t, hieradata.Config{Store: s, Dir: dir})
+		if got := time.Since(start); got != 10*time.Second || exists(filepath.Join(dir, "gone.json")) || len(synced(t, dir).Scopes) > 0 {
+			t.Errorf("got the file there: %v, scopes %v after %v, want neither after 10s", exists(filepath.Join(dir, "gone.json")), synced(t, dir).Scopes, got)
+		}
+	})
+}
+
+func TestBucketThatChangesWhileItIsRead(t *testing.T) {
+	s, dir := newStore(), t.TempDir()
+	s.put("common", entries(``))
+	s.onAll = func() { s.bucket = "b2" }
+	err := hieradata.New(hieradata.Config{Store: s, Dir: dir}).Once(t.Context())
+	if !errors.Is(err, schemas.ErrUnavailable) || exists(filepath.Join(dir, "synced.json")) {
+		t.Errorf("got error %v and synced.json there: %v, want an error and none", err, exists(filepath.Join(dir, "synced.json")))
+	}
 }
 
 func TestReadersSeeWholeFiles(t *testing.T) {
