@@ -46,7 +46,7 @@ func (b *Bucket) withJetStream(ctx context.Context, f func(context.Context, jets
 		return fmt.Errorf("%w: %w", schemas.ErrNotFound, err)
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount),
 		errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse):
-		return fmt.Errorf("%w: NATS at %s runs without JetStream: %w", schemas.ErrUnavailable, b.place(), err)
+		return fmt.Errorf("%w: NATS at %s has no JetStream that answers: %w", schemas.ErrUnavailable, b.place(), err)
 	case errors.As(err, &api) && api.APIError() != nil && api.APIError().Code/100 == 4:
 		return fmt.Errorf("%w: %w", schemas.ErrConflict, err)
 	}

@@ -1,6 +1,7 @@
 package natskv
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,38 +19,42 @@ const (
 	// that does not fit is lost then (nats-server 2.15).
 	scanBatch   = 50
 	scanHeaders = 1000
-	scanIdle    = 10 * time.Second
+	scanIdle    = time.Minute // between two requests, while each works
 )
 
 // scan hands the messages of a consumer to each, until it has had all that were
 // stored when it began. The consumer is gone afterwards.
 func (b *Bucket) scan(ctx context.Context, cfg jetstream.ConsumerConfig, each func(message) error) error {
 	cfg.AckPolicy, cfg.MemoryStorage, cfg.InactiveThreshold = jetstream.AckNonePolicy, true, scanIdle
+	var stopped error // by each; it is none of NATS's errors
 	err := b.withJetStream(ctx, func(ctx context.Context, js jetstream.JetStream) error {
 		consumer, err := js.CreateConsumer(ctx, b.stream(), cfg)
 		if err != nil {
 			return err
 		}
-		defer func() {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.cfg.Timeout)
-			defer cancel()
-			_ = js.DeleteConsumer(ctx, b.stream(), consumer.CachedInfo().Name) // else the server does so after scanIdle
+		defer func() { // after ctx's end the server does so by itself
+			_ = js.DeleteConsumer(ctx, b.stream(), consumer.CachedInfo().Name)
 		}()
-		for more := consumer.CachedInfo().NumPending > 0; more; {
-			if more, err = b.fetch(ctx, consumer, each); err != nil {
+		for more := consumer.CachedInfo().NumPending > 0; more && stopped == nil; {
+			more, err = b.fetch(ctx, consumer, func(m message) bool {
+				stopped = each(m)
+				return stopped == nil
+			})
+			if err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	if errors.Is(err, schemas.ErrNotFound) {
-		return b.explain(nats.ErrNoResponders)
+		err = b.explain(nats.ErrNoResponders)
 	}
-	return err
+	return cmp.Or(err, stopped)
 }
 
-// fetch hands some messages to each, and reports whether more are waiting.
-func (b *Bucket) fetch(ctx context.Context, consumer jetstream.Consumer, each func(message) error) (more bool, err error) {
+// fetch hands some messages to each until that one has enough, and reports
+// whether more are waiting.
+func (b *Bucket) fetch(ctx context.Context, consumer jetstream.Consumer, each func(message) bool) (more bool, err error) {
 	ctx, cancel := context.WithCancel(ctx) // ends the request when the last message is there
 	defer cancel()
 	n := scanBatch
@@ -65,12 +70,12 @@ func (b *Bucket) fetch(ctx context.Context, consumer jetstream.Consumer, each fu
 		if err != nil {
 			return false, err
 		}
-		err = each(message{
+		goOn := each(message{
 			key: b.key(next.Subject()), revision: meta.Sequence.Stream, time: meta.Timestamp,
 			header: next.Headers(), body: next.Data(),
 		})
-		if err != nil || meta.NumPending == 0 {
-			return false, err
+		if !goOn || meta.NumPending == 0 {
+			return false, nil
 		}
 	}
 	return true, batch.Error()
