@@ -62,8 +62,28 @@ type lab struct {
 func (l *lab) setup(env *testscript.Env) error {
 	env.Setenv("BELLPULL_STATE", filepath.Join(env.WorkDir, "state"))
 	env.Setenv("BELLPULL_CONFIG", filepath.Join(env.WorkDir, "bellpull.yaml"))
-	return os.WriteFile(filepath.Join(env.WorkDir, "bellpull.yaml"), nil, 0o600)
+	// The real ones take seconds; TestRealPrograms asks them.
+	bin := filepath.Join(env.WorkDir, "bin")
+	env.Setenv("PATH", bin+string(filepath.ListSeparator)+env.Getenv("PATH"))
+	return errors.Join(
+		os.WriteFile(filepath.Join(env.WorkDir, "bellpull.yaml"), nil, 0o600),
+		os.Mkdir(bin, 0o755),
+		os.WriteFile(filepath.Join(bin, "facter"), []byte("#!/bin/sh\necho 4.3.0\n"), 0o755),
+		os.WriteFile(filepath.Join(bin, "puppet"), []byte(fakePuppet), 0o755),
+	)
 }
+
+const fakePuppet = `#!/bin/sh
+case "$*" in
+--version) echo 7.23.0 ;;
+"config print --section agent "*)
+	state=$(cd "$(dirname "$0")/.." && pwd)/state # the environment is a clean one
+	echo "agent_catalog_run_lockfile = $state/run.lock"
+	echo "agent_disabled_lockfile = $state/disabled.lock"
+	echo "lastrunreport = $state/report.yaml" ;;
+*) exit 9 ;;
+esac
+`
 
 func (l *lab) commands() map[string]func(*testscript.TestScript, bool, []string) {
 	commands := map[string]func(*testscript.TestScript, bool, []string){}
