@@ -449,6 +449,7 @@ func TestParseProof(t *testing.T) {
 		command []string
 		want    puppet.Proof
 	}{
+		{nil, puppet.ProofAgent},
 		{puppet.DefaultCommand(), puppet.ProofAgent},
 		{[]string{"/opt/puppetlabs/bin/puppet", "agent", "-t"}, puppet.ProofAgent},
 		{[]string{"puppet", "apply", "/etc/site.pp"}, puppet.ProofApply},

@@ -33,7 +33,8 @@ func DefaultCommand() []string {
 	}
 }
 
-// ParseProof checks the setting watch.proof. An empty one is told from the command.
+// ParseProof checks the setting watch.proof. An empty one is told from the
+// command; an empty command stands for [DefaultCommand].
 func ParseProof(setting string, command []string) (Proof, error) {
 	proof := Proof(setting)
 	switch {
@@ -41,7 +42,7 @@ func ParseProof(setting string, command []string) (Proof, error) {
 		return proof, nil
 	case proof != "":
 		return "", fmt.Errorf("watch.proof %q: must be agent, apply or exit: %w", setting, schemas.ErrInvalid)
-	case len(command) > 1 && filepath.Base(command[0]) == "puppet" && command[1] == "agent":
+	case len(command) == 0, len(command) > 1 && filepath.Base(command[0]) == "puppet" && command[1] == "agent":
 		return ProofAgent, nil
 	case len(command) > 1 && filepath.Base(command[0]) == "puppet" && command[1] == "apply":
 		return ProofApply, nil

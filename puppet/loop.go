@@ -92,10 +92,20 @@ func NewLoop(cfg LoopConfig) *Loop {
 
 // Run watches until ctx ends, which is no error. A run that is under way then
 // goes on, and the next watcher picks it up. notices are hints; if they end
-// before ctx does, Run returns an error.
+// before ctx does, Run returns an error. Where another watcher is at work in the
+// same directory the error matches [schemas.ErrConflict].
 func (l *Loop) Run(ctx context.Context, notices <-chan schemas.Notice) error {
+	unlock, err := l.state.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	defer l.waits.Wait()
-	l.load(ctx)
+	l.load()
+	if l.run != nil {
+		l.log.Info("a run of an earlier watcher is taken over", "run", l.run.ID, "pid", l.run.Process.PID, "started", l.run.Started)
+		l.wait(ctx, *l.run)
+	}
 	_ = l.read(ctx) // what is lacking is logged and asked for again
 	for {
 		l.step(ctx)
@@ -129,14 +139,25 @@ func (l *Loop) Run(ctx context.Context, notices <-chan schemas.Notice) error {
 // run's end. An error says why what is wanted is not applied. With dryRun it only
 // logs what it would do.
 func (l *Loop) Once(ctx context.Context, dryRun bool) error {
+	if !dryRun {
+		unlock, err := l.state.lock()
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
 	defer l.waits.Wait()
-	if l.load(ctx); l.run != nil && !dryRun {
-		if err := l.await(ctx); err != nil {
+	if l.load(); l.run != nil && !dryRun {
+		l.wait(ctx, *l.run)
+		if err := l.await(); err != nil {
 			return err
 		}
 	}
 	if err := l.read(ctx); err != nil {
 		return err
+	}
+	if l.run != nil {
+		return fmt.Errorf("run %s is under way, pid %d", l.run.ID, l.run.Process.PID)
 	}
 	s := l.situation()
 	s.AtOnce = true
@@ -149,7 +170,7 @@ func (l *Loop) Once(ctx context.Context, dryRun bool) error {
 		if err := l.start(ctx, d); err != nil {
 			return err
 		}
-		return l.await(ctx)
+		return l.await()
 	case d.Action == Wait:
 		return fmt.Errorf("a run is owed, but %s", d.Why)
 	}
@@ -158,7 +179,7 @@ func (l *Loop) Once(ctx context.Context, dryRun bool) error {
 }
 
 // await waits for the run under way and judges it.
-func (l *Loop) await(ctx context.Context) error {
+func (l *Loop) await() error {
 	if l.run != nil {
 		end := <-l.ended
 		if end.err != nil {
@@ -179,7 +200,7 @@ func (l *Loop) await(ctx context.Context) error {
 }
 
 // load takes over what an earlier watcher left, a run under way included.
-func (l *Loop) load(ctx context.Context) {
+func (l *Loop) load() {
 	j, applied, err := l.state.load()
 	if err != nil {
 		l.log.Error("state of an earlier watcher is lost; what it knew counts as not applied", "error", err)
@@ -192,10 +213,6 @@ func (l *Loop) load(ctx context.Context) {
 		if _, known := l.wanted.Scopes[scope]; !known && slices.Contains(l.cfg.Scopes, scope) {
 			l.wanted.Scopes[scope] = wantedOf(applied.Bucket, a)
 		}
-	}
-	if l.run != nil {
-		l.log.Info("a run of an earlier watcher is taken over", "run", l.run.ID, "pid", l.run.Process.PID, "started", l.run.Started)
-		l.wait(ctx, *l.run)
 	}
 }
 

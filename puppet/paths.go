@@ -25,48 +25,61 @@ type Paths struct {
 // askTimeout is for one `puppet config print`; Ruby's start takes seconds on a busy node.
 const askTimeout = time.Minute
 
+// answers is what Puppet said, and what it was asked of: another program, or a
+// changed puppet.conf, may say something else.
+type answers struct {
+	Paths
+	Config   string    `json:"config"` // puppet.conf
+	Program  string    `json:"program"`
+	Modified time.Time `json:"modified,omitzero"` // of Config; zero = there is none
+}
+
 // FindPaths returns given, with what is not set there taken from the answers
 // kept in the file cache, or else asked of Puppet and kept there: Debian's
 // files lie elsewhere than the vendor packages', so they are never guessed.
 // puppet is the program to ask, section is agent or main.
 func FindPaths(ctx context.Context, given Paths, puppet, section, cache string) (Paths, error) {
-	if given.Lock != "" && given.DisabledLock != "" && given.Report != "" {
+	if given.complete() {
 		return given, nil
 	}
+	program, err := lookPath(puppet)
+	if err != nil {
+		return Paths{}, err
+	}
 	if body, err := os.ReadFile(cache); err == nil {
-		var kept Paths
+		var kept answers
 		// A damaged cache is asked anew.
-		if json.Unmarshal(body, &kept) == nil && kept.complete() {
-			return given.or(kept), nil
+		if json.Unmarshal(body, &kept) == nil && kept.complete() && kept.Program == program && modified(kept.Config).Equal(kept.Modified) {
+			return given.or(kept.Paths), nil
 		}
 	}
-	asked, err := askPaths(ctx, puppet, section)
+	asked, err := ask(ctx, program, section)
 	if err != nil {
 		return Paths{}, err
 	}
 	body, err := json.Marshal(asked)
 	if err == nil {
-		err = renameio.WriteFile(cache, append(body, '\n'), 0o600)
+		err = renameio.WriteFile(cache, append(body, '\n'), 0o600, renameio.WithTempDir(filepath.Dir(cache)))
 	}
 	if err != nil {
 		return Paths{}, fmt.Errorf("keep puppet's settings: %w", err)
 	}
-	return given.or(asked), nil
+	return given.or(asked.Paths), nil
 }
 
-func askPaths(ctx context.Context, puppet, section string) (Paths, error) {
+func ask(ctx context.Context, program, section string) (answers, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, puppet, "config", "print", "--section", section,
-		"agent_catalog_run_lockfile", "agent_disabled_lockfile", "lastrunreport")
+	cmd := exec.CommandContext(ctx, program, "config", "print", "--section", section,
+		"agent_catalog_run_lockfile", "agent_disabled_lockfile", "lastrunreport", "config")
 	cmd.Env = environment()
 	out, err := cmd.Output()
 	if err != nil {
 		var exit *exec.ExitError
 		if errors.As(err, &exit) {
-			return Paths{}, fmt.Errorf("ask %s config print: %w: %s", puppet, err, lastLine(string(exit.Stderr)))
+			return answers{}, fmt.Errorf("ask %s config print: %w: %s", program, err, lastLine(string(exit.Stderr)))
 		}
-		return Paths{}, fmt.Errorf("ask %s config print: %w", puppet, err)
+		return answers{}, fmt.Errorf("ask %s config print: %w", program, err)
 	}
 	settings := map[string]string{}
 	for line := range strings.Lines(string(out)) {
@@ -74,13 +87,21 @@ func askPaths(ctx context.Context, puppet, section string) (Paths, error) {
 			settings[strings.TrimSpace(name)] = strings.TrimSpace(value)
 		}
 	}
-	paths := Paths{
+	a := answers{Program: program, Config: settings["config"], Modified: modified(settings["config"]), Paths: Paths{
 		Lock: settings["agent_catalog_run_lockfile"], DisabledLock: settings["agent_disabled_lockfile"], Report: settings["lastrunreport"],
+	}}
+	if !a.complete() {
+		return answers{}, fmt.Errorf("ask %s config print: the answer lacks a setting: %q", program, out)
 	}
-	if !paths.complete() {
-		return Paths{}, fmt.Errorf("ask %s config print: the answer lacks a setting: %q", puppet, out)
+	return a, nil
+}
+
+func modified(file string) time.Time {
+	info, err := os.Stat(file)
+	if err != nil {
+		return time.Time{}
 	}
-	return paths, nil
+	return info.ModTime().UTC()
 }
 
 func (p Paths) complete() bool {

@@ -1,9 +1,11 @@
 package puppet_test
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bellpull/bellpull/puppet"
 )
@@ -12,6 +14,7 @@ const configPrint = `echo "$*" >> asked
 echo agent_catalog_run_lockfile = /var/cache/puppet/state/agent_catalog_run.lock
 echo agent_disabled_lockfile = /var/cache/puppet/state/agent_disabled.lock
 echo lastrunreport = /var/cache/puppet/state/last_run_report.yaml
+echo config = $PWD/puppet.conf
 `
 
 func TestFindPaths(t *testing.T) {
@@ -51,7 +54,15 @@ func TestFindPaths(t *testing.T) {
 	if got := find(puppet.Paths{}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if asked := s.read("asked"); asked != strings.Repeat("config print --section agent agent_catalog_run_lockfile agent_disabled_lockfile lastrunreport\n", 2) {
+	for range 2 {
+		s.write("puppet.conf", "[main]\nvardir = /srv\n") // may have moved everything: asked anew
+		if err := os.Chtimes(filepath.Join(s.dir, "puppet.conf"), time.Time{}, time.Unix(1e9, 0)); err != nil {
+			t.Fatal(err)
+		}
+		find(puppet.Paths{})
+	}
+	const question = "config print --section agent agent_catalog_run_lockfile agent_disabled_lockfile lastrunreport config\n"
+	if asked := s.read("asked"); asked != strings.Repeat(question, 3) {
 		t.Errorf("puppet was asked %q", asked)
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	readTimeout = 5 * time.Second
+	readTimeout = 2 * time.Second
 	// An incomplete reading is repeated soon, then less and less soon.
 	firstReadAgain = 250 * time.Millisecond
 	maxReadAgain   = time.Minute

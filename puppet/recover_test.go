@@ -2,6 +2,7 @@ package puppet_test
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -148,6 +149,23 @@ func TestLoopStateThatCannotBeKept(t *testing.T) {
 		n.pass(2 * time.Minute)
 		n.wantRuns(1)
 		n.wantApplied(web, "fw")
+	})
+}
+
+// Two watchers on one node would start two runs.
+func TestLoopIsAlone(t *testing.T) {
+	bubble(t, func(t *testing.T, n *node) {
+		n.start()
+		n.put(web, "fw=80")
+		if err := n.loop().Run(t.Context(), nil); !errors.Is(err, schemas.ErrConflict) {
+			t.Errorf("run: %v, want %v", err, schemas.ErrConflict)
+		}
+		if err := n.loop().Once(t.Context(), false); !errors.Is(err, schemas.ErrConflict) {
+			t.Errorf("once: %v, want %v", err, schemas.ErrConflict)
+		}
+		if err := n.loop().Once(t.Context(), true); err != nil {
+			t.Errorf("dry run: %v", err)
+		}
 	})
 }
 

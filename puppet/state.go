@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -19,6 +20,7 @@ import (
 const (
 	appliedFile  = "applied.json"  // written here: what runs are proven to have used
 	journalFile  = "run.json"      // written here: what is wanted, and the run under way
+	lockFile     = "watch.lock"    // held by the watcher at work
 	compiledFile = "compiled.json" // class bellpull's: what the last compile used
 	shownDir     = "shown"         // the fact's: what it showed to each run
 )
@@ -41,6 +43,21 @@ type stateDir struct {
 }
 
 func newStateDir(dir string) *stateDir { return &stateDir{dir: dir, written: map[string][]byte{}} }
+
+// lock keeps other watchers out of the directory until the returned function is
+// called, or the process has ended.
+func (s *stateDir) lock() (unlock func(), err error) {
+	path := filepath.Join(s.dir, lockFile)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock state: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("another watcher is at work in %s: %w", s.dir, schemas.ErrConflict)
+	}
+	return func() { f.Close() }, nil
+}
 
 // load reads what an earlier watcher left. A file that is missing, or damaged,
 // counts as empty; the error then says what was lost.

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bellpull/bellpull/cmd/internal/config"
+	"github.com/bellpull/bellpull/cmd/internal/natskv"
+	"github.com/bellpull/bellpull/cmd/internal/puppetcert"
+	"github.com/bellpull/bellpull/cmd/internal/statedir"
+	"github.com/bellpull/bellpull/puppet"
+	"github.com/bellpull/bellpull/schemas"
+)
+
+// node is this node as the configuration describes it.
+type node struct {
+	cfg      config.Config
+	log      hclog.Logger
+	certname string
+	scopes   []schemas.Scope
+	dir      string // its private state
+	digester schemas.Digester
+	bucket   natskv.Config
+	command  []string
+	agent    *puppet.Agent
+}
+
+// newNode finds out what does not change while the watcher runs. Puppet is asked
+// for its files here, so that a missing Puppet is said at the start.
+func newNode(ctx context.Context, cfg config.Config, file string, log hclog.Logger) (*node, error) {
+	n := &node{cfg: cfg, log: log, certname: cfg.Node.Certname, command: cfg.Watch.Command}
+	var err error
+	if n.scopes, err = cfg.Scopes(); err != nil {
+		return nil, err
+	}
+	if n.certname == "" && cfg.NATS.TLS.Cert != "" {
+		names, err := puppetcert.Read(cfg.NATS.TLS.Cert)
+		if err != nil {
+			return nil, err
+		}
+		n.certname = names["certname"]
+	}
+	if n.dir, err = statedir.Open(cfg.State); err != nil {
+		return nil, err
+	}
+	if n.digester, err = statedir.Digester(n.dir); err != nil {
+		return nil, err
+	}
+	n.bucket = natskv.Config{
+		Servers: cfg.NATS.Servers, TLS: natskv.TLS(cfg.NATS.TLS), Creds: cfg.NATS.Creds, NKey: cfg.NATS.NKey,
+		Timeout: cfg.NATS.Timeout, Name: "bellpull-watch", Node: n.certname, Bucket: cfg.Bucket,
+	}
+	if len(n.command) == 0 {
+		n.command = puppet.DefaultCommand()
+	}
+	return n, n.newAgent(ctx, file)
+}
+
+func (n *node) newAgent(ctx context.Context, file string) error {
+	proof, err := puppet.ParseProof(n.cfg.Watch.Proof, n.command)
+	if err != nil {
+		return err
+	}
+	paths := puppet.Paths{Lock: n.cfg.Puppet.Lock, DisabledLock: n.cfg.Puppet.DisabledLock, Report: n.cfg.Puppet.Report}
+	if proof != puppet.ProofExit {
+		program, section := "puppet", "agent"
+		if filepath.Base(n.command[0]) == program {
+			program = n.command[0]
+		}
+		if proof == puppet.ProofApply {
+			section = "main"
+		}
+		if paths, err = puppet.FindPaths(ctx, paths, program, section, filepath.Join(n.dir, statedir.Puppet)); err != nil {
+			return err
+		}
+	}
+	env, err := runEnvironment(file)
+	if err != nil {
+		return err
+	}
+	n.agent, err = puppet.NewAgent(puppet.AgentConfig{
+		Command: n.command, Proof: proof, Timeout: n.cfg.Watch.Timeout, Paths: paths, Dir: n.dir, Env: env,
+	})
+	return err
+}
+
+func (n *node) loop(store puppet.Store) *puppet.Loop {
+	w := n.cfg.Watch
+	return puppet.NewLoop(puppet.LoopConfig{
+		Store: store, Runner: n.agent, Proof: n.agent.Proof(), Scopes: n.scopes, Node: n.certname, Dir: n.dir, Digester: n.digester,
+		Timing: puppet.Timing{Quiet: w.Quiet, QuietMax: w.QuietMax, Splay: w.Splay, MinInterval: w.MinInterval, Skew: w.Skew},
+		Resync: w.Resync, Logger: n.log,
+	})
+}

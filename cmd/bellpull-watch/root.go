@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+
+	"github.com/bellpull/bellpull/cmd/internal/cli"
+	"github.com/bellpull/bellpull/cmd/internal/config"
+	"github.com/bellpull/bellpull/cmd/internal/natskv"
+)
+
+func run(ctx context.Context, streams cli.Streams, args []string) error {
+	var file, level string
+	var once, dryRun, started bool
+	root := &cobra.Command{
+		Use:   "bellpull-watch",
+		Short: "Start a Puppet run when this node's desired state has changed",
+		Long: `bellpull-watch starts a Puppet run (watch.command) when this node's desired state has
+changed, until it is told to end by SIGINT or SIGTERM. A run under way goes on then,
+and the next bellpull-watch takes it over. A changed configuration needs a restart.
+
+With --once it reads once, runs at once if a run is owed, and ends when the run has
+ended: with 0 if what is wanted is applied. With --dry-run it only says what it would do.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			started = true
+			log, err := cli.Logger("bellpull-watch", level, streams.Err)
+			if err != nil {
+				return err
+			}
+			cfg, err := config.Load(file)
+			if err != nil {
+				return err
+			}
+			if once || dryRun {
+				return runOnce(cmd.Context(), cfg, file, dryRun, log)
+			}
+			return watch(cmd.Context(), cfg, file, log)
+		},
+	}
+	root.Flags().StringVar(&file, "config", "", "configuration `file` (default $BELLPULL_CONFIG or "+config.DefaultFile+")")
+	root.Flags().StringVar(&level, "log-level", "info", "`level` of the log: "+cli.Levels)
+	root.Flags().BoolVar(&once, "once", false, "run once if a run is owed, and end")
+	root.Flags().BoolVar(&dryRun, "dry-run", false, "only say whether a run is owed and why, and end")
+	root.SetArgs(args)
+	root.SetIn(streams.In)
+	root.SetOut(streams.Out)
+	root.SetErr(streams.Err)
+	err := root.ExecuteContext(ctx)
+	if err != nil && !started {
+		err = cli.Usage(fmt.Errorf("%w (see `bellpull-watch --help`)", err))
+	}
+	return err
+}
+
+// watch works until ctx ends.
+func watch(ctx context.Context, cfg config.Config, file string, log hclog.Logger) error {
+	// SIGHUP is what service managers send to mean "again"; by default it would kill.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	n, err := newNode(ctx, cfg, file, log)
+	if err != nil {
+		return err
+	}
+	where := n.bucket
+	where.Warn = log.Warn
+	bucket, err := natskv.Connect(ctx, where)
+	if err != nil {
+		return err
+	}
+	defer bucket.Close()
+	notices, err := bucket.Changes(ctx, n.scopes)
+	if err != nil {
+		return err
+	}
+	log.Info("watching", "scopes", n.scopes, "command", n.command, "proof", n.agent.Proof(), "state", n.dir)
+	if err := notifyReady(); err != nil {
+		log.Warn("the service manager was not told that the watcher is ready", "error", err)
+	}
+	return n.loop(bucket).Run(ctx, notices)
+}
+
+func runOnce(ctx context.Context, cfg config.Config, file string, dryRun bool, log hclog.Logger) error {
+	n, err := newNode(ctx, cfg, file, log)
+	if err != nil {
+		return err
+	}
+	const factor = 5 // a connection to one of several servers, and a reading
+	dialCtx, cancel := context.WithTimeout(ctx, factor*cfg.NATS.Timeout)
+	defer cancel()
+	bucket, err := natskv.Dial(dialCtx, n.bucket)
+	if err != nil {
+		return err
+	}
+	defer bucket.Close()
+	return n.loop(bucket).Once(ctx, dryRun)
+}
+
+// runEnvironment lets the fact of a run read the configuration that the watcher reads.
+func runEnvironment(file string) ([]string, error) {
+	if file == "" {
+		file = os.Getenv("BELLPULL_CONFIG")
+	}
+	if file == "" {
+		return nil, nil
+	}
+	path, err := filepath.Abs(file)
+	if err != nil {
+		return nil, fmt.Errorf("find the configuration file: %w", err)
+	}
+	return []string{"BELLPULL_CONFIG=" + path}, nil
+}
