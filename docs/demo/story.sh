@@ -39,8 +39,8 @@ typed() { # COMMAND...: show it as one would type it, then run it
 failed() {
   {
     printf '\nThis did not happen: %s\n' "$1"
-    for log in server sync watch; do
-      [ -s "$work/$log.log" ] && printf -- '--- end of %s.log\n' "$log" && tail -n 40 "$work/$log.log"
+    for log in server.log sync.log watch.log state/node/run.out state/node/run.err; do
+      [ -s "$work/$log" ] && printf -- '--- end of %s\n' "$log" && tail -n 40 "$work/$log"
     done
   } >&2
   exit 1
@@ -81,6 +81,7 @@ start() { # NAME COMMAND...: what it says goes to NAME.out and NAME.log
   "$@" >"$work/$name.out" 2>"$work/$name.log" </dev/null &
   pids+=($!)
 }
+last_run_is_applied() { [ "$(grep -o -E 'bellpull-watch: (run|applied):' "$work/watch.log" | tail -n 1)" = "bellpull-watch: applied:" ]; }
 no_run_under_way() { [ -z "$(cat /proc/"$watcher"/task/*/children 2>/dev/null)" ]; }
 stop() {
   local pid
@@ -212,4 +213,7 @@ timings+=("port closed|$took")
 say "After $took s the firewall is as empty as it was."
 
 chapter "All of it happened"
+within 60 "the watcher has proof that the last run used the last state" last_run_is_applied
+say "The watcher's account: why it started each Puppet run, and what it has proof of:"
+sed -n 's/^[^ ]* *\[INFO\] *bellpull-watch: \(run\|applied\): .*\(why="[^"]*"\|scopes="[^"]*"\).*/\1: \2/p' "$work/watch.log" | indent
 for line in "${timings[@]}"; do printf '  %6.1f s  %s\n' "${line#*|}" "${line%|*}"; done
