@@ -92,10 +92,6 @@ func (b *Bucket) Close() {
 	b.changes.Wait()
 }
 
-// Name is the bucket's name, Stream that of the stream of its documents.
-func (b *Bucket) Name() string   { return b.bucket }
-func (b *Bucket) Stream() string { return b.stream() }
-
 func newBucket(ctx context.Context, cfg Config) (*Bucket, error) {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = DefaultTimeout

@@ -12,7 +12,8 @@ import (
 	"github.com/bellpull/bellpull/schemas"
 )
 
-// InitOptions: the zero value keeps what stands and makes the rest with the defaults.
+// InitOptions say what Init is to make. The zero value keeps what stands and
+// makes the rest with the defaults.
 type InitOptions struct {
 	Replicas int  // 1, 3 or 5 copies of each stream; 0 = as it is, 1 for a new one
 	History  int  // messages kept for each scope; 0 = as it is, 64 for a new one

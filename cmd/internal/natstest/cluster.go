@@ -43,17 +43,18 @@ func Cluster(t testing.TB, n int) []*Server {
 	return servers
 }
 
+// formed reports whether every server is current and the leader sees them all.
 func formed(servers []*Server) bool {
-	leaders := 0
+	led := false
 	for _, s := range servers {
-		if s.srv.JetStreamIsLeader() {
-			leaders++
-		}
-		if !s.srv.JetStreamIsCurrent() || s.srv.NumRoutes() == 0 {
+		if !s.srv.JetStreamIsCurrent() {
 			return false
 		}
+		if s.srv.JetStreamIsLeader() {
+			led = len(s.srv.JetStreamClusterPeers()) == len(servers)
+		}
 	}
-	return leaders == 1
+	return led
 }
 
 func freePort(t testing.TB) int {

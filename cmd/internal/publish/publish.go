@@ -112,7 +112,7 @@ func (p *Publisher) Publish(ctx context.Context, ev schemas.Event, opts Options)
 	deadline, _ := ctx.Deadline()
 	j := &job{event: ev, opts: opts, deadline: deadline, done: make(chan struct{})}
 	if opts.DryRun {
-		p.attempt(ctx, ev.Scope, []*job{j})
+		_ = p.attempt(ctx, ev.Scope, []*job{j}) // j.err says what failed
 		return j.result, j.err
 	}
 	p.enqueue(j)
