@@ -92,6 +92,9 @@ func (b *Bucket) Close() {
 	b.changes.Wait()
 }
 
+// Name is the bucket's name.
+func (b *Bucket) Name() string { return b.bucket }
+
 func newBucket(ctx context.Context, cfg Config) (*Bucket, error) {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = DefaultTimeout

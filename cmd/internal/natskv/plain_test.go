@@ -122,4 +122,7 @@ func TestOtherBucket(t *testing.T) {
 	if got := read(t, natstest.Bucket(t, srv), "common").Scopes[0].Revision; got != 0 {
 		t.Errorf("revision %d of the first bucket, want none", got)
 	}
+	if other.Name() != "test-2" {
+		t.Errorf("name %q", other.Name())
+	}
 }
