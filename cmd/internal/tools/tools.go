@@ -5,7 +5,7 @@ package tools
 
 import (
 	"os"
-	"os/exec" //nolint:depguard // it only looks for programs, and is for tests only
+	"os/exec"
 	"strings"
 	"testing"
 )
