@@ -21,7 +21,7 @@ import (
 	"github.com/bellpull/bellpull/schemas"
 )
 
-const patience = 60 * time.Second // for what takes a moment on a quiet machine
+const patience = 180 * time.Second // for what takes a moment on a quiet machine
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"bellpull-watch": main, "fakepuppet": fakePuppet})
