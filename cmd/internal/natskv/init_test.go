@@ -181,6 +181,20 @@ func TestInitMends(t *testing.T) {
 	}
 }
 
+// A stream that acknowledges nothing would let every writer time out.
+func TestInitMendsAnUnacknowledgedStream(t *testing.T) {
+	srv := natstest.Start(t)
+	js := streams(t, srv)
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "KV_desired", Subjects: []string{"$KV.desired.>"}, NoAck: true}); err != nil {
+		t.Fatal(err)
+	}
+	b := natstest.Bucket(t, srv)
+	if got := config(t, js, "KV_desired"); got.NoAck || got.MaxMsgsPerSubject != 64 {
+		t.Errorf("config = %+v, want acknowledgements and 64 messages for each scope", got)
+	}
+	put(t, b, "common", doc(`1`), 0)
+}
+
 func TestInitRefuses(t *testing.T) {
 	tests := []struct {
 		name string

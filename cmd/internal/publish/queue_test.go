@@ -117,25 +117,39 @@ func TestQueuedEventsAreWrittenTogether(t *testing.T) {
 	}
 }
 
-// Of those that want the same revision one is written.
+// Of those that want the same revision one is written, although they wait
+// together.
 func TestIfRevisionInAQueue(t *testing.T) {
-	p := newPublisher(t, natstest.Bucket(t, natstest.Start(t)))
+	b := natstest.Bucket(t, natstest.Start(t))
+	gate := &gate{Bucket: b, hold: make(chan struct{})}
+	p := newPublisher(t, gate)
 	const writers = 20
-	var zero uint64
 	errs := make([]error, writers)
-	var wg sync.WaitGroup
+	var started, wg sync.WaitGroup
+	wg.Go(func() {
+		if _, err := p.Publish(t.Context(), set("first", "x", "0"), publish.Options{}); err != nil {
+			t.Errorf("first: %v", err)
+		}
+	})
+	gate.waitFor(t, 1)
+	second := uint64(2) // the first event's, after that of the bucket's id
+	started.Add(writers)
 	for i := range writers {
 		wg.Go(func() {
-			_, errs[i] = p.Publish(t.Context(), set(fmt.Sprint(i), "x", "1"), publish.Options{IfRevision: &zero})
+			started.Done()
+			_, errs[i] = p.Publish(t.Context(), set(fmt.Sprint(i), "x", "1"), publish.Options{IfRevision: &second})
 		})
 	}
+	started.Wait()
+	time.Sleep(50 * time.Millisecond) // let them queue up behind the first
+	close(gate.hold)
 	wg.Wait()
 	won := 0
 	for _, err := range errs {
 		if err == nil {
 			won++
 		} else {
-			wantError(t, err, schemas.ErrConflict, "not 0")
+			wantError(t, err, schemas.ErrConflict, "revision 3, not 2")
 		}
 	}
 	if won != 1 {
