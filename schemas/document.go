@@ -205,28 +205,47 @@ type BucketInfo struct {
 	Created time.Time // when the id was made
 }
 
-type bucketJSON struct {
-	Version int `json:"bellpull"`
-	Bucket  struct {
-		ID      string    `json:"id"`
-		Created time.Time `json:"created"`
-	} `json:"bucket"`
-}
-
 // ParseBucketInfo reads the body of [BucketKey]; anything else is [ErrInvalid].
 func ParseBucketInfo(body []byte) (BucketInfo, error) {
-	var in bucketJSON
-	if err := json.Unmarshal(body, &in, json.RejectUnknownMembers(true)); err != nil || in.Version != 1 || in.Bucket.ID == "" {
-		return BucketInfo{}, invalid("key "+BucketKey, "", "does not hold a bucket id; run bellpull init")
+	raw, err := parseJSON("key "+BucketKey, body)
+	if err != nil {
+		return BucketInfo{}, err
 	}
-	return BucketInfo(in.Bucket), nil
+	var p parser
+	var info BucketInfo
+	p.object("", raw, []string{"bellpull", "bucket"}, func(name string, at jsontext.Pointer, raw jsontext.Value) bool {
+		switch name {
+		case "bellpull":
+			p.version(at, raw)
+		case "bucket":
+			p.object(at, raw, []string{"id", "created"}, func(name string, at jsontext.Pointer, raw jsontext.Value) bool {
+				switch name {
+				case "id":
+					if info.ID = p.id(at, raw); raw.Kind() == '"' && info.ID == "" {
+						p.fault(at, "is empty")
+					}
+				case "created":
+					info.Created = p.time(at, raw)
+				default:
+					return false
+				}
+				return true
+			})
+		default:
+			return false
+		}
+		return true
+	})
+	if len(p.faults) > 0 {
+		return BucketInfo{}, &InvalidError{What: "key " + BucketKey, Faults: p.faults}
+	}
+	return info, nil
 }
 
 // Marshal returns the body that [ParseBucketInfo] reads.
 func (b BucketInfo) Marshal() ([]byte, error) {
-	out := bucketJSON{Version: 1, Bucket: struct {
-		ID      string    `json:"id"`
-		Created time.Time `json:"created"`
-	}(b)}
-	return json.Marshal(out)
+	return json.Marshal(map[string]any{
+		"bellpull": 1,
+		"bucket":   map[string]any{"id": b.ID, "created": b.Created},
+	}, json.Deterministic(true))
 }

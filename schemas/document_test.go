@@ -57,6 +57,8 @@ func TestDocumentFaultsAreAllNamed(t *testing.T) {
 		{"empty member", `{"bellpull":1,"entries":{"x[]":{"value":1}}}`, "/entries/x[]", "empty member"},
 		{"value beside member", `{"bellpull":1,"entries":{"x":{"value":{}},"x[y]":{"value":1}}}`, "/entries/x[y]", `beside an entry "x"`},
 		{"time", `{"bellpull":1,"entries":{"x":{"value":1,"time":"yesterday"}}}`, "/entries/x/time", "RFC 3339"},
+		{"one-digit hour", `{"bellpull":1,"entries":{"x":{"value":1,"time":"2026-12-01T9:00:00Z"}}}`, "/entries/x/time", "RFC 3339"},
+		{"decimal comma", `{"bellpull":1,"entries":{"x":{"value":1,"time":"2026-12-01T09:00:00,5Z"}}}`, "/entries/x/time", "RFC 3339"},
 		{"leap second", `{"bellpull":1,"entries":{"x":{"value":1,"expires":"2016-12-31T23:59:60Z"}}}`, "/entries/x/expires", "RFC 3339"},
 		{"empty kind", `{"bellpull":1,"entries":{"x":{"value":1,"kind":""}}}`, "/entries/x/kind", "must be 1 to 128"},
 		{"sensitive", `{"bellpull":1,"entries":{"x":{"value":1,"sensitive":"yes"}}}`, "/entries/x/sensitive", "true or false"},
@@ -137,7 +139,7 @@ func TestLiveLeavesOutWhatExpired(t *testing.T) {
 func TestBucketInfo(t *testing.T) {
 	info := schemas.BucketInfo{ID: "3f9c", Created: time.Date(2026, 12, 1, 10, 0, 0, 0, time.UTC)}
 	body, err := info.Marshal()
-	if err != nil || string(body) != `{"bellpull":1,"bucket":{"id":"3f9c","created":"2026-12-01T10:00:00Z"}}` {
+	if err != nil || string(body) != `{"bellpull":1,"bucket":{"created":"2026-12-01T10:00:00Z","id":"3f9c"}}` {
 		t.Fatalf("Marshal() = %s, %v", body, err)
 	}
 	if got, err := schemas.ParseBucketInfo(body); err != nil || got != info {

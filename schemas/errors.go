@@ -22,8 +22,8 @@ var (
 
 // Fault is one broken rule and its place.
 type Fault struct {
-	Pointer string // RFC 6901 JSON pointer; "" is the whole text
-	Message string // what is wrong and what is allowed, never a secret's text
+	Pointer string `json:"pointer"` // RFC 6901 JSON pointer; "" is the whole text
+	Message string `json:"message"` // what is wrong and what is allowed, never a secret's text
 }
 
 // InvalidError lists every fault of one input. It matches [ErrInvalid].

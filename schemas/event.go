@@ -116,7 +116,7 @@ type eventJSON struct {
 	Scope     Scope          `json:"scope"`
 	Entry     string         `json:"entry"`
 	Action    Action         `json:"action"`
-	Value     jsontext.Value `json:"value,omitempty"`
+	Value     jsontext.Value `json:"value,omitzero"`
 	Kind      string         `json:"kind,omitzero"`
 	TTL       string         `json:"ttl,omitzero"`
 	Sensitive bool           `json:"sensitive,omitzero"`

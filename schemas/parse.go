@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -23,9 +24,7 @@ func ParseDocument(body []byte) (Document, error) {
 	p.object("", raw, []string{"bellpull", "entries"}, func(name string, at jsontext.Pointer, raw jsontext.Value) bool {
 		switch name {
 		case "bellpull":
-			if string(raw) != "1" {
-				p.fault(at, "must be 1, the format that this version of bellpull reads")
-			}
+			p.version(at, raw)
 		case "entries":
 			p.names(at, raw, func(name string, at jsontext.Pointer, raw jsontext.Value) { d.Entries[name] = p.entry(at, raw) })
 		case "removed":
@@ -56,6 +55,12 @@ type parser struct{ faults []Fault }
 
 func (p *parser) fault(at jsontext.Pointer, message string) {
 	p.faults = append(p.faults, Fault{Pointer: string(at), Message: message})
+}
+
+func (p *parser) version(at jsontext.Pointer, raw jsontext.Value) {
+	if string(raw) != "1" {
+		p.fault(at, "must be 1, the format that this version of bellpull reads")
+	}
 }
 
 // object hands each member to read, which returns false for a name it does not know.
@@ -233,15 +238,25 @@ func (p *parser) bool(at jsontext.Pointer, raw jsontext.Value) bool {
 	return raw.Kind() == 't'
 }
 
-func (p *parser) time(at jsontext.Pointer, raw jsontext.Value) (t time.Time) {
-	if raw.Kind() == '"' {
-		// UnmarshalText, unlike time.Parse, keeps to RFC 3339 to the letter.
-		if text := p.string(at, raw); t.UnmarshalText([]byte(text)) == nil {
-			return t.UTC()
-		}
+func (p *parser) time(at jsontext.Pointer, raw jsontext.Value) time.Time {
+	t, err := ParseTime(p.string(at, raw))
+	if raw.Kind() == '"' && err != nil {
+		p.fault(at, timeRule)
 	}
-	p.fault(at, "must be an RFC 3339 time such as 2026-12-01T10:00:00Z")
-	return time.Time{}
+	return t
+}
+
+const timeRule = "must be an RFC 3339 time such as 2026-12-01T10:00:00Z"
+
+// ParseTime reads an RFC 3339 time to the letter and returns it in UTC. Any
+// other text is [ErrInvalid].
+func ParseTime(text string) (time.Time, error) {
+	// time.Parse lets a one-digit hour and a decimal comma through; this does not.
+	var t time.Time
+	if err := json.Unmarshal([]byte(quote(text)), &t); err != nil {
+		return time.Time{}, invalid(fmt.Sprintf("time %q", clip(text)), "", timeRule)
+	}
+	return t.UTC(), nil
 }
 
 func (p *parser) duration(at jsontext.Pointer, raw jsontext.Value) time.Duration {

@@ -69,39 +69,57 @@ func parseJSON(what string, text []byte) (jsontext.Value, error) {
 	if len(text) > MaxDocument {
 		return nil, invalid(what, "", fmt.Sprintf("has %d bytes, at most %d are allowed", len(text), MaxDocument))
 	}
-	dec := jsontext.NewDecoder(bytes.NewReader(text))
-	for {
-		_, err := dec.ReadToken()
-		if err == nil {
-			if dec.StackDepth() > MaxDepth {
-				return nil, invalid(what, string(dec.StackPointer()), fmt.Sprintf("is nested deeper than %d levels", MaxDepth))
-			}
-			if dec.StackDepth() > 0 {
-				continue
-			}
-			break // the one value is complete
-		}
-		return nil, syntaxError(what, err)
-	}
-	if _, err := dec.ReadToken(); err == nil {
-		return nil, invalid(what, "", fmt.Sprintf("has more text after the JSON value, at byte %d", dec.InputOffset()))
-	} else if !errors.Is(err, io.EOF) {
-		return nil, syntaxError(what, err)
+	if tooDeep(text) {
+		return nil, invalid(what, deepest(text), fmt.Sprintf("is nested deeper than %d levels", MaxDepth))
 	}
 	v := jsontext.Value(bytes.Clone(text))
 	if err := v.Format(jsontext.ReorderRawObjects(true)); err != nil {
-		return nil, syntaxError(what, err)
+		return nil, syntaxError(what, text, err)
 	}
 	return v, nil
 }
 
-func syntaxError(what string, err error) error {
+// tooDeep counts brackets outside strings; whether the text is JSON is not its business.
+func tooDeep(text []byte) bool {
+	depth, inString := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '[' || c == '{':
+			if depth++; depth > MaxDepth {
+				return true
+			}
+		case c == ']' || c == '}':
+			depth--
+		}
+	}
+	return false
+}
+
+// deepest is the place at which text exceeds [MaxDepth].
+func deepest(text []byte) string {
+	dec := jsontext.NewDecoder(bytes.NewReader(text))
+	for dec.StackDepth() <= MaxDepth {
+		if _, err := dec.ReadToken(); err != nil {
+			break // it is no JSON either
+		}
+	}
+	return string(dec.StackPointer())
+}
+
+func syntaxError(what string, text []byte, err error) error {
 	var syntax *jsontext.SyntacticError
 	if !errors.As(err, &syntax) {
-		return invalid(what, "", "is empty, a JSON value is wanted") // io.EOF: nothing but white space
+		return invalid(what, "", "is no valid JSON: "+err.Error())
 	}
 	message := fmt.Sprintf("is no valid JSON at byte %d: %v", syntax.ByteOffset, syntax.Err)
 	switch {
+	case len(bytes.TrimSpace(text)) == 0:
+		message = "is empty, a JSON value is wanted"
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		message = "ends in the middle of the JSON value"
 	case errors.Is(err, jsontext.ErrDuplicateName):
@@ -113,7 +131,7 @@ func syntaxError(what string, err error) error {
 // members yields the members of an object that parseJSON has accepted.
 func members(object jsontext.Value) iter.Seq2[string, jsontext.Value] {
 	return func(yield func(string, jsontext.Value) bool) {
-		dec := jsontext.NewDecoder(bytes.NewReader(object))
+		dec := jsontext.NewDecoder(bytes.NewBuffer(object))
 		if _, err := dec.ReadToken(); err != nil {
 			return
 		}
@@ -133,7 +151,7 @@ func members(object jsontext.Value) iter.Seq2[string, jsontext.Value] {
 
 // elements returns the elements of an array that parseJSON has accepted.
 func elements(array jsontext.Value) (out []jsontext.Value) {
-	dec := jsontext.NewDecoder(bytes.NewReader(array))
+	dec := jsontext.NewDecoder(bytes.NewBuffer(array))
 	if _, err := dec.ReadToken(); err != nil {
 		return nil
 	}

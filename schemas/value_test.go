@@ -36,8 +36,8 @@ func TestSCHEMA02_OddTextIsRefusedWithItsPlace(t *testing.T) {
 		{"duplicate, last one good", `{"replicas": 500, "replicas": 3}`, "/replicas", "stands twice"},
 		{"duplicate, last one bad", `{"replicas": 3, "replicas": 500}`, "/replicas", "stands twice"},
 		{"duplicate by escape", `{"a":{"b":1,"\u0062":2}}`, "/a/b", "stands twice"},
-		{"trailing value", `{} {}`, "", "more text after"},
-		{"trailing garbage", `1 x`, "", "invalid character 'x'"},
+		{"trailing value", `{} {}`, "", "after top-level value"},
+		{"trailing garbage", `1 x`, "", "after top-level value"},
 		{"invalid UTF-8", "[\"\xff\"]", "/0", "UTF-8"},
 		{"lone surrogate", `"\ud800"`, "", "surrogate"},
 		{"NaN", `NaN`, "", "invalid character"},
@@ -45,6 +45,7 @@ func TestSCHEMA02_OddTextIsRefusedWithItsPlace(t *testing.T) {
 		{"empty", ` `, "", "is empty"},
 		{"cut off", `{"a":[1,`, "/a", "ends in the middle"},
 		{"deep", strings.Repeat("[", 65) + strings.Repeat("]", 65), strings.Repeat("/0", 64), "deeper than 64"},
+		{"brackets in a string are no depth, a broken text is still broken", `["` + strings.Repeat("[", 100) + `\"[[`, "/0", "ends in the middle"},
 		{"very deep", strings.Repeat("[", 200_000), strings.Repeat("/0", 64), "deeper than 64"},
 		{"large", `"` + strings.Repeat("x", schemas.MaxDocument) + `"`, "", "at most 921600 are allowed"},
 	} {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellpull/bellpull/cmd/internal/cli"
+	"github.com/bellpull/bellpull/cmd/internal/config"
 	"github.com/bellpull/bellpull/cmd/internal/publish"
 	"github.com/bellpull/bellpull/schemas"
 	"github.com/bellpull/bellpull/schemas/kinds"
@@ -45,8 +46,12 @@ func (c *change) complete(ev *schemas.Event) error {
 		}
 	}
 	if c.time != "" {
-		if err := ev.Time.UnmarshalText([]byte(c.time)); err != nil {
-			return cli.Usage(fmt.Errorf("--time %q: must be a time such as 2026-12-01T10:00:00Z", c.time))
+		at, err := schemas.ParseTime(c.time)
+		if err != nil {
+			return cli.Usage(fmt.Errorf("--time: %w", err))
+		}
+		if ev.Time = at; at.IsZero() {
+			return cli.Usage(fmt.Errorf("--time %q: is the zero time, which stands for no time", c.time))
 		}
 	}
 	return nil
@@ -67,11 +72,15 @@ func (a *app) publish(cmd *cobra.Command, c *change, ev schemas.Event, mustExist
 	if err := ev.Check(); err != nil { // before anything is asked of a server
 		return err
 	}
-	set, err := kinds.Load("")
+	cfg, err := config.Load(a.configFile)
 	if err != nil {
 		return err
 	}
-	bucket, ctx, done, err := a.dial(cmd.Context())
+	set, err := kinds.Load(cfg.Gateway.Kinds)
+	if err != nil {
+		return err
+	}
+	bucket, ctx, done, err := dial(cmd.Context(), cfg)
 	if err != nil {
 		return err
 	}

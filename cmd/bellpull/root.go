@@ -114,6 +114,10 @@ func (a *app) dial(ctx context.Context) (*natskv.Bucket, context.Context, contex
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	return dial(ctx, cfg)
+}
+
+func dial(ctx context.Context, cfg config.Config) (*natskv.Bucket, context.Context, context.CancelFunc, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerFactor*cfg.NATS.Timeout)
 	bucket, err := natskv.Dial(ctx, store(cfg))
 	if err != nil {

@@ -1,7 +1,6 @@
 package kinds_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -222,9 +221,6 @@ func FuzzEventSchemaAgreesWithCheck(f *testing.F) {
 		body, err := json.Marshal(ev)
 		if err != nil { // not UTF-8, or a year beyond 9999
 			return
-		}
-		if ev.Value != "" && !bytes.Contains(body, []byte(`"value":`)) {
-			t.Skip("an Event's MarshalJSON leaves out an empty value")
 		}
 		all, must := places(t, ev.Check())
 		err = set.ValidateEvent(body)

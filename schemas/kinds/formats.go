@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"github.com/bellpull/bellpull/schemas"
 )
 
 // formats are the formats that bellpull checks itself: those that the library lets too much through for (an IPv4 address of
@@ -67,7 +69,8 @@ func isHostname(s string) bool {
 }
 
 func isDateTime(s string) bool {
-	return new(time.Time).UnmarshalText([]byte(s)) == nil
+	_, err := schemas.ParseTime(s)
+	return err == nil
 }
 
 func isGoDuration(s string) bool {

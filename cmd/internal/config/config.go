@@ -15,14 +15,15 @@ const DefaultFile = "/etc/bellpull/bellpull.yaml"
 
 // Config is the whole file. Durations are written as 250ms, 5m, 1h30m.
 type Config struct {
-	NATS   NATS   `yaml:"nats"`
-	Bucket string `yaml:"bucket"` // name of the bucket; default desired
-	Node   Node   `yaml:"node"`
-	Fact   Fact   `yaml:"fact"`
-	Watch  Watch  `yaml:"watch"`
-	Puppet Puppet `yaml:"puppet"`
-	Hiera  Hiera  `yaml:"hiera"`
-	State  string `yaml:"state"` // directory of all state; default /var/lib/bellpull
+	NATS    NATS    `yaml:"nats"`
+	Bucket  string  `yaml:"bucket"` // name of the bucket; default desired
+	Node    Node    `yaml:"node"`
+	Fact    Fact    `yaml:"fact"`
+	Watch   Watch   `yaml:"watch"`
+	Puppet  Puppet  `yaml:"puppet"`
+	Hiera   Hiera   `yaml:"hiera"`
+	Gateway Gateway `yaml:"gateway"`
+	State   string  `yaml:"state"` // directory of all state; default /var/lib/bellpull
 }
 
 // NATS says how to reach the servers.
@@ -82,6 +83,11 @@ type Puppet struct {
 type Hiera struct {
 	Dir      string   `yaml:"dir"`      // default <state>/hiera
 	Prefixes []string `yaml:"prefixes"` // scopes to keep, by leading path segments; default all
+}
+
+// Gateway shapes what publishers may write.
+type Gateway struct {
+	Kinds string `yaml:"kinds"` // directory of further kinds, NAME.schema.json; default: the embedded ones alone
 }
 
 // Patterns is a list of names; "all" and "none" may stand for it.

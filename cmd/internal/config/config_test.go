@@ -60,6 +60,7 @@ func TestLoadOverridesInOrder(t *testing.T) {
 	t.Setenv("BELLPULL_NATS_SERVERS", "[nats://b:2, nats://c:3]")
 	t.Setenv("BELLPULL_WATCH_MIN_INTERVAL", "1m")
 	t.Setenv("BELLPULL_FACT_STATE", "[my_firewall::*]")
+	t.Setenv("BELLPULL_NATS_NKEY", "")
 	c = load(t, "")
 	if c.Bucket != "from_env" || fmt.Sprint(c.NATS.Servers) != "[nats://b:2 nats://c:3]" || c.Watch.MinInterval != time.Minute || c.Watch.Quiet != time.Second || fmt.Sprint(c.Fact.State) != "[my_firewall::*]" {
 		t.Errorf("with variables = %+v", c)
@@ -69,7 +70,8 @@ func TestLoadOverridesInOrder(t *testing.T) {
 func TestLoadNamesTheFault(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
 		{"unknown key", "bucket: x\nnats:\n  sever: [a]\n", `bellpull.yaml:3: unknown key "sever"`},
-		{"wrong type", "fact:\n  deadline: soon\n", "bellpull.yaml:2: "},
+		{"wrong type", "fact:\n  deadline: soon\n", "bellpull.yaml:2: must be a duration such as"},
+		{"no list", "nats:\n  servers: nats://a:1\n", "bellpull.yaml:2: must be a list"},
 		{"twice", "bucket: a\nbucket: b\n", "bellpull.yaml:2: "},
 		{"no YAML", "bucket: [a\n", "bellpull.yaml:"},
 		{"bucket name", "bucket: a.b\n", "bucket: must be made of"},

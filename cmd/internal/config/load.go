@@ -69,13 +69,15 @@ func (c *Config) override(lookup func(string) (string, bool)) error {
 		if !set {
 			continue
 		}
-		var value yaml.Node
-		if err := yaml.Load([]byte(text), &value); err != nil {
-			return explain("$"+name, err)
-		}
-		node := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str"}
-		if value.Kind == yaml.DocumentNode && len(value.Content) == 1 {
-			node = value.Content[0]
+		node := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
+		if strings.TrimSpace(text) != "" {
+			var value yaml.Node
+			if err := yaml.Load([]byte(text), &value); err != nil {
+				return explain("$"+name, err)
+			}
+			if node = &value; value.Kind == yaml.DocumentNode {
+				node = value.Content[0]
+			}
 		}
 		for i := len(path) - 1; i >= 0; i-- {
 			key := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: path[i]}
@@ -116,14 +118,18 @@ func explain(place string, err error) error {
 	default:
 		return &schemas.InvalidError{What: "configuration", Faults: []schemas.Fault{{Pointer: place, Message: err.Error()}}}
 	}
-	unknown := regexp.MustCompile(`field (\S+) not found in type \S+`)
+	plain := func(message string) string {
+		message = regexp.MustCompile(`field (\S+) not found in type \S+`).ReplaceAllString(message, `unknown key "$1"`)
+		message = regexp.MustCompile(`cannot construct .* into \[\]string`).ReplaceAllString(message, "must be a list, as in [a, b]")
+		return regexp.MustCompile(`cannot construct .* into time\.Duration`).ReplaceAllString(message, "must be a duration such as 90s, 5m or 1h30m")
+	}
 	var faults []schemas.Fault
 	for _, e := range all.Errors {
 		at := place
 		if e.Mark.Line > 0 && !strings.HasPrefix(place, "$") {
 			at = fmt.Sprintf("%s:%d", place, e.Mark.Line)
 		}
-		faults = append(faults, schemas.Fault{Pointer: at, Message: unknown.ReplaceAllString(e.Message, `unknown key "$1"`)})
+		faults = append(faults, schemas.Fault{Pointer: at, Message: plain(e.Message)})
 	}
 	return &schemas.InvalidError{What: "configuration", Faults: faults}
 }

@@ -96,5 +96,6 @@ func bar(text string, have, limit float64, unit string) {
 }
 
 // unmeasured prints the line of a bar that could not be measured.
-func unmeasured(text string, err error) { fmt.Printf("bar: %s: not measured, %v: not met\n", text, err) }
-
+func unmeasured(text string, err error) {
+	fmt.Printf("bar: %s: not measured, %v: not met\n", text, err)
+}
