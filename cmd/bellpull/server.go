@@ -67,7 +67,8 @@ func (a *app) serve(ctx context.Context, o serverOptions) error {
 	if o.store == "" {
 		o.store = filepath.Join(cfg.State, "server")
 	}
-	if err := os.MkdirAll(o.store, 0o700); err != nil {
+	// Only the store is private: beside it, below state, lie the data files that Puppet Server reads.
+	if err := errors.Join(os.MkdirAll(filepath.Dir(o.store), 0o755), os.MkdirAll(o.store, 0o700)); err != nil {
 		return fmt.Errorf("make the store: %w", err)
 	}
 	unlock, err := lockStore(o.store)
