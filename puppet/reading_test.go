@@ -57,18 +57,16 @@ func TestLoopWithoutNATS(t *testing.T) {
 	bubble(t, func(t *testing.T, n *node) {
 		n.booked(web, "fw=80")
 		n.stop()
-		n.store.err = schemas.ErrUnavailable
-		reads := n.store.reads
+		n.store.fail(schemas.ErrUnavailable)
+		reads := n.store.readings()
 		n.start()
 		n.pass(time.Hour)
 		n.wantRuns(0)
-		if got := n.store.reads - reads; got > 100 {
+		if got := n.store.readings() - reads; got > 100 {
 			t.Errorf("%d readings in an hour", got)
 		}
 		n.store.set(web, schemas.ScopeReading{Document: document(t, "fw=81")})
-		n.store.mu.Lock()
-		n.store.err = nil
-		n.store.mu.Unlock()
+		n.store.fail(nil)
 		n.pass(2 * time.Minute) // even without a notice
 		n.wantRuns(1)
 		n.wantApplied(web, "fw")
@@ -191,7 +189,7 @@ func TestLoopBucketMadeAnew(t *testing.T) {
 	})
 	t.Run("a scope that cannot be read stays as it was", func(t *testing.T) {
 		bubble(t, func(t *testing.T, n *node) {
-			n.agent.class = false
+			n.agent.set(func(a *agent) { a.class = false })
 			n.put("common", "x=1", "y=1")
 			for range 100 {
 				n.put(web, "fw=79")
@@ -240,19 +238,21 @@ func TestLoopOnce(t *testing.T) {
 		n.wantApplied(web, "fw")
 
 		n.put(web, "fw=81")
-		n.agent.results = []puppet.Result{{Outcome: puppet.Failed, Reason: "1 resources failed: Exec[x]"}}
+		n.agent.set(func(a *agent) {
+			a.results = []puppet.Result{{Outcome: puppet.Failed, Reason: "1 resources failed: Exec[x]"}}
+		})
 		for i := range 2 { // whatever was tried before
 			if err := n.loop().Once(t.Context(), false); err == nil || err.Error() != "1 resources failed: Exec[x]" {
 				t.Errorf("once: %v, want the reason", err)
 			}
 			n.wantRuns(2 + i)
 		}
-		n.agent.blocked = puppet.Blocked{Disabled: true}
+		n.agent.set(func(a *agent) { a.blocked = puppet.Blocked{Disabled: true} })
 		if err := n.loop().Once(t.Context(), false); err == nil || err.Error() != "a run is owed, but agent is disabled" {
 			t.Errorf("once: %v, want the reason", err)
 		}
 		n.wantRuns(3)
-		n.store.err = schemas.ErrUnavailable
+		n.store.fail(schemas.ErrUnavailable)
 		if err := n.loop().Once(t.Context(), false); err == nil {
 			t.Error("once without a bucket: no error")
 		}

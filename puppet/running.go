@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"github.com/bellpull/bellpull/schemas"
@@ -129,6 +130,8 @@ func (l *Loop) finish(end ending) {
 		findings = []Finding{{Reason: "the run used something else than is wanted: " + describe(left)}}
 	}
 	l.plan(run, findings)
+	// A report of thousands of resources took a hundred megabytes for a moment: the watcher is small again.
+	debug.FreeOSMemory()
 }
 
 // plan sets when to try again what the run has not proven.

@@ -23,7 +23,6 @@ type site struct {
 	t      testing.TB
 	dir    string
 	server *natstest.Server
-	env    []string
 }
 
 const sitePP = `
