@@ -71,7 +71,7 @@ const (
 
 // Decide answers what to do. It changes nothing.
 func (s Situation) Decide() Decision {
-	owed := dues(s.Wanted, s.Book, s.Scopes, s.Now.Add(-s.Timing.Skew))
+	owed := dues(s.Wanted, s.Book, s.Scopes, s.Now, s.Timing.Skew)
 	if len(owed) == 0 {
 		return Decision{Action: Idle, Why: s.idle()}
 	}
@@ -112,8 +112,7 @@ func (s Situation) ready(owed []Due) (ready, quiet time.Time, fresh bool) {
 	for _, d := range owed {
 		at := s.noticed(d)
 		if s.Retry.covers(d) {
-			// The clock may have been set back since.
-			at = earlier(s.Retry.At, s.Now.Add(maxBackoff*3/2))
+			at = s.Retry.At
 		} else {
 			fresh = true
 			if d.Why != whyExpired && at.After(last) { // an expiry was known long before

@@ -25,10 +25,11 @@ const whyExpired = "expired"
 // Key tells one due from another: the same key means that nothing new has come.
 func (d Due) Key() string { return string(d.Scope) + "\x00" + d.Entry + "\x00" + d.Digest }
 
-// dues lists what owes a run, by scope and entry. now is the time at which
-// entries count as expired. Unknown scopes owe nothing, and neither do entries
-// that wait for the next run or whose preview has been shown.
-func dues(w Wanted, b Book, scopes []schemas.Scope, now time.Time) []Due {
+// dues lists what owes a run, by scope and entry. An entry that has expired owes
+// one when skew has passed too, and nothing until then. Unknown scopes owe
+// nothing, and neither do entries that wait for the next run or whose preview
+// has been shown.
+func dues(w Wanted, b Book, scopes []schemas.Scope, now time.Time, skew time.Duration) []Due {
 	var out []Due
 	for _, scope := range slices.Sorted(maps.Keys(w.Scopes)) {
 		wanted, applied := w.Scopes[scope], b.Applied.Scopes[scope]
@@ -40,7 +41,7 @@ func dues(w Wanted, b Book, scopes []schemas.Scope, now time.Time) []Due {
 			e := wanted.Entries[name]
 			digest, known := applied.Entries[name]
 			switch {
-			case !e.live(now) && known:
+			case known && !e.live(now.Add(-skew)):
 				out = append(out, Due{Scope: scope, Entry: name, Why: whyExpired, Event: e.Event, Policy: Policy{Splay: e.Splay}})
 			case !e.live(now), digest == e.Digest, e.Next, e.Noop && applied.Previewed[name] == e.Digest:
 			case known:

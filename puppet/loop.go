@@ -149,7 +149,7 @@ func (l *Loop) Once(ctx context.Context, dryRun bool) error {
 	defer l.waits.Wait()
 	if l.load(); l.run != nil && !dryRun {
 		l.wait(ctx, *l.run)
-		if err := l.await(); err != nil {
+		if _, err := l.await(); err != nil {
 			return err
 		}
 	}
@@ -170,7 +170,16 @@ func (l *Loop) Once(ctx context.Context, dryRun bool) error {
 		if err := l.start(ctx, d); err != nil {
 			return err
 		}
-		return l.await()
+		result, err := l.await()
+		switch {
+		case err != nil:
+			return err
+		case result.Outcome == NotRun:
+			return errors.New(result.Reason)
+		case l.retry != nil:
+			return errors.New(l.retry.Why)
+		}
+		return nil
 	case d.Action == Wait:
 		return fmt.Errorf("a run is owed, but %s", d.Why)
 	}
@@ -178,25 +187,14 @@ func (l *Loop) Once(ctx context.Context, dryRun bool) error {
 	return nil
 }
 
-// await waits for the run under way and judges it.
-func (l *Loop) await() error {
-	if l.run != nil {
-		end := <-l.ended
-		if end.err != nil {
-			return end.err
-		}
-		l.finish(end)
-		if err := l.save(); err != nil {
-			return err
-		}
-		if end.result.Outcome == NotRun {
-			return errors.New(end.result.Reason)
-		}
+// await waits for the end of the run under way and judges it.
+func (l *Loop) await() (Result, error) {
+	end := <-l.ended
+	if end.err != nil {
+		return Result{}, end.err
 	}
-	if l.retry != nil {
-		return errors.New(l.retry.Why)
-	}
-	return nil
+	l.finish(end)
+	return end.result, l.save()
 }
 
 // load takes over what an earlier watcher left, a run under way included.
@@ -208,6 +206,9 @@ func (l *Loop) load() {
 	l.wanted = j.Wanted.Only(l.cfg.Scopes)
 	l.book = Book{Applied: applied, Unproven: j.Unproven}
 	l.retry, l.last, l.run = j.Retry, j.Last, j.Run
+	if l.retry != nil { // the clock may have been set back since
+		l.retry.At = earlier(l.retry.At, time.Now().Add(maxBackoff))
+	}
 	for scope, a := range applied.Scopes {
 		// What was applied was known: its absence has to be believed first.
 		if _, known := l.wanted.Scopes[scope]; !known && slices.Contains(l.cfg.Scopes, scope) {

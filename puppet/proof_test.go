@@ -32,6 +32,14 @@ func TestLoopUnproven(t *testing.T) {
 				}
 			})
 		}, []string{"fact behind", "scope=group/web", "has=1", "needs=2"}},
+		{"the server compiled from another bucket", func(n *node) {
+			n.agent.set(func(a *agent) {
+				a.server = newBucket()
+				a.server.id = "b0"
+				a.server.set(web, schemas.ScopeReading{Document: document(n.t, "fw=79")})
+				a.server.set(web, schemas.ScopeReading{Document: document(n.t, "fw=80")})
+			})
+		}, []string{"server behind", "has bucket b0, needs b1"}},
 		{"timed out", func(n *node) {
 			n.agent.set(func(a *agent) {
 				a.results = []puppet.Result{{Outcome: puppet.TimedOut, Reason: "took longer than watch.timeout"}}
@@ -145,6 +153,18 @@ func TestLoopExpiry(t *testing.T) {
 		n.put(web, "fw=80") // a writer prunes what has expired
 		n.pass(time.Hour)
 		n.wantRuns(2)
+	})
+}
+
+// A run that happens to drop an entry before its own run is due leaves nothing to do.
+func TestLoopExpiryDuringOtherRun(t *testing.T) {
+	bubble(t, func(t *testing.T, n *node) {
+		n.booked(web, "fw=80", "ban=1 ttl=1m")
+		n.pass(50*time.Second + 500*time.Millisecond)
+		n.put("common", "x=1")
+		n.pass(time.Hour)
+		n.wantRuns(1)
+		n.wantApplied(web, "fw")
 	})
 }
 

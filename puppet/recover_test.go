@@ -50,14 +50,6 @@ func TestLoopRestartDuringRun(t *testing.T) {
 // Crash points: whatever is on disk when a watcher is killed, the next one makes
 // exactly the runs that are owed.
 func TestLoopCrashPoints(t *testing.T) {
-	journal := func(n *node, change func(map[string]any)) {
-		var j map[string]any
-		if err := json.Unmarshal(n.read("run.json"), &j); err != nil {
-			n.t.Fatal(err)
-		}
-		change(j)
-		n.write("run.json", must(json.Marshal(j)))
-	}
 	tests := []struct {
 		name  string
 		at    time.Duration // when the watcher is killed, after the put; the run starts at 250 ms and ends at 2250 ms
@@ -67,10 +59,10 @@ func TestLoopCrashPoints(t *testing.T) {
 		{"in the quiet period", 100 * time.Millisecond, func(*node) {}, 1},
 		{"run written down, not started", 300 * time.Millisecond, func(n *node) {
 			n.agent.forget()
-			journal(n, func(j map[string]any) { delete(j["run"].(map[string]any), "process") })
+			n.journal(func(j map[string]any) { delete(j["run"].(map[string]any), "process") })
 		}, 1},
 		{"started, pid not written down", 300 * time.Millisecond, func(n *node) {
-			journal(n, func(j map[string]any) { delete(j["run"].(map[string]any), "process") })
+			n.journal(func(j map[string]any) { delete(j["run"].(map[string]any), "process") })
 		}, 0},
 		{"run has ended, nothing booked", time.Second, func(n *node) { n.pass(time.Minute) }, 0},
 		{"booked, run still written down", time.Second, func(n *node) {
@@ -112,6 +104,16 @@ func TestLoopCrashPoints(t *testing.T) {
 			})
 		})
 	}
+}
+
+// journal changes what is in run.json.
+func (n *node) journal(change func(j map[string]any)) {
+	var j map[string]any
+	if err := json.Unmarshal(n.read("run.json"), &j); err != nil {
+		n.t.Fatal(err)
+	}
+	change(j)
+	n.write("run.json", must(json.Marshal(j)))
 }
 
 func (n *node) remove(name string) {

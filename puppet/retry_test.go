@@ -63,6 +63,25 @@ func TestLoopBackoff(t *testing.T) {
 	})
 }
 
+// A watcher that is started after the clock was set back does not wait for the old time.
+func TestLoopBackoffAfterClockChange(t *testing.T) {
+	bubble(t, func(t *testing.T, n *node) {
+		n.agent.set(func(a *agent) {
+			a.results = []puppet.Result{{Outcome: puppet.Failed, Reason: "x"}, {Outcome: puppet.Changed}}
+		})
+		n.start()
+		n.put(web, "fw=1")
+		n.pass(5 * time.Second)
+		n.stop()
+		n.journal(func(j map[string]any) { j["retry"].(map[string]any)["at"] = time.Now().AddDate(1, 0, 0) })
+		n.start()
+		n.pass(29 * time.Minute)
+		n.wantRuns(1)
+		n.pass(2 * time.Minute)
+		n.wantRuns(2)
+	})
+}
+
 // A run that failed may have done half: what was wanted before owes a run again.
 func TestLoopBackAfterFailure(t *testing.T) {
 	for name, then := range map[string][]string{"as it was": {"fw=80"}, "without the new entry": {"fw=80"}} {

@@ -63,9 +63,8 @@ func (l *Loop) step(ctx context.Context) {
 }
 
 // start starts a run for what is owed. The run is written down before it starts:
-// whatever happens from then on, no second one is started beside it.
-// Its end comes by l.ended. An error means that nothing was started, because
-// state cannot be kept.
+// whatever happens from then on, no second one is started beside it. Its end comes
+// by l.ended. An error means that nothing was started, because state cannot be kept.
 func (l *Loop) start(ctx context.Context, d Decision) error {
 	now := time.Now()
 	run := Run{
@@ -125,7 +124,7 @@ func (l *Loop) finish(end ending) {
 	l.log.Info("run ended", "run", run.ID, "outcome", result.Outcome, "took", result.Ended.Sub(run.Started).Round(time.Millisecond),
 		"exit", result.Exit, "failed", result.Failed)
 	l.book = book
-	if left := run.left(dues(l.wanted, book, l.cfg.Scopes, time.Now().Add(-l.cfg.Timing.Skew))); len(findings) == 0 && len(left) > 0 {
+	if left := run.left(dues(l.wanted, book, l.cfg.Scopes, time.Now(), l.cfg.Timing.Skew)); len(findings) == 0 && len(left) > 0 {
 		// Watcher and fact do not see the same: without this the next run would start at once, and so on for ever.
 		findings = []Finding{{Reason: "the run used something else than is wanted: " + describe(left)}}
 	}
