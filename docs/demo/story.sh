@@ -78,7 +78,9 @@ pids=()
 start() { # NAME COMMAND...: what it says goes to NAME.out and NAME.log
   local name=$1
   shift
+  set -m # in a process group of its own: Ctrl-C is for this script, which ends them in order
   "$@" >"$work/$name.out" 2>"$work/$name.log" </dev/null &
+  set +m
   pids+=($!)
 }
 last_run_is_applied() { [ "$(grep -o -E 'bellpull-watch: (run|applied):' "$work/watch.log" | tail -n 1)" = "bellpull-watch: applied:" ]; }
