@@ -257,6 +257,55 @@ func TestNewBucketWins(t *testing.T) {
 	}
 }
 
+// Each new id has its own time to make itself believed.
+func TestAnotherNewBucketStartsAnew(t *testing.T) {
+	s := newSite(t)
+	s.store.set(t, common, 812, `{"x": {"value": "old"}}`)
+	s.run()
+	delete(s.store.scopes, common)
+	for _, id := range []string{"b2", "b3"} {
+		s.store.bucket = id
+		fact, _ := s.run()
+		want(t, fact, map[string]string{"source": `"last-good"`, "state": `{"x":"old"}`, "bucket": fmt.Sprintf("%q", id)})
+		s.now = s.now.Add(time.Minute)
+	}
+	fact, _ := s.run()
+	want(t, fact, map[string]string{"source": `"live"`, "state": `{}`, "bucket": `"b3"`})
+}
+
+// Readings of lagging replicas add up, those of another bucket do not.
+func TestReadingsOfSeveralReplicas(t *testing.T) {
+	s := newSite(t)
+	s.store.set(t, group, 5, `{"g": {"value": "old"}}`)
+	s.store.set(t, common, 6, `{"x": {"value": "old"}}`)
+	s.run()
+	s.store.reads = 0
+	s.store.on = func(read int) {
+		if read == 1 {
+			s.store.set(t, group, 7, `{"g": {"value": "new"}}`)
+			s.store.set(t, common, 4, `{"x": {"value": "older"}}`)
+		} else {
+			s.store.fail(group, 0, schemas.ErrUnavailable)
+			s.store.set(t, common, 8, `{"x": {"value": "new"}}`)
+		}
+	}
+	fact, _ := s.run()
+	want(t, fact, map[string]string{"source": `"live"`, "state": `{"g":"new","x":"new"}`})
+
+	s.store.reads = 0
+	s.store.on = func(read int) {
+		s.store.set(t, group, 100, `{"g": {"value": "before the restore"}}`)
+		s.store.set(t, common, 1, `{"x": {"value": "older"}}`)
+		if read > 1 {
+			s.store.bucket = "b2"
+			s.store.set(t, group, 1, `{"g": {"value": "restored"}}`)
+			s.store.set(t, common, 2, `{"x": {"value": "restored"}}`)
+		}
+	}
+	fact, _ = s.run()
+	want(t, fact, map[string]string{"source": `"live"`, "state": `{"g":"restored","x":"restored"}`, "bucket": `"b2"`, "revision": "2"})
+}
+
 // A store that ignores its deadline does not hold the fact up.
 func TestStoreThatNeverAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -13,7 +13,7 @@ func TestLargeFactKeepsTheSmallValues(t *testing.T) {
 	s := newSite(t)
 	var entries []string
 	for i := range 30 {
-		entries = append(entries, fmt.Sprintf(`"large%02d": {"value": %q}`, i, strings.Repeat("x", 3000+i)))
+		entries = append(entries, fmt.Sprintf(`"large%02d": {"value": %q}`, i, strings.Repeat("x", 3029-i)))
 	}
 	entries = append(entries, `"small": {"value": "still here"}`)
 	s.store.set(t, common, 1, "{"+strings.Join(entries, ",")+"}")
@@ -23,10 +23,10 @@ func TestLargeFactKeepsTheSmallValues(t *testing.T) {
 	}
 	fact := decode(t, []byte(text))
 	state, truncated := fact["state"].(map[string]any), fact["truncated"].([]any)
-	if state["small"] != "still here" || state["large00"] == nil {
+	if state["small"] != "still here" || state["large29"] == nil {
 		t.Error("small values are left out before large ones")
 	}
-	if len(state)+len(truncated) != 31 || truncated[len(truncated)-1] != "large29" {
+	if len(state)+len(truncated) != 31 || len(truncated) == 0 || truncated[0] != "large00" {
 		t.Errorf("%d shown and truncated = %v, want 31 together and the largest left out", len(state), truncated)
 	}
 	if len(text) < factsource.MaxFact/2 {
@@ -106,4 +106,18 @@ func TestNone(t *testing.T) {
 	if reason := fact["reason"].(string); len(reason) > 510 || !strings.HasSuffix(reason, "é…") {
 		t.Errorf("reason = %q of %d bytes, want about 500 whole runes", reason, len(reason))
 	}
+}
+
+func TestAListHasAHundredNames(t *testing.T) {
+	s := newSite(t)
+	var entries []string
+	for i := range 150 {
+		entries = append(entries, fmt.Sprintf(`"s%03d": {"value": 1, "sensitive": true}`, i))
+	}
+	s.store.set(t, common, 1, "{"+strings.Join(entries, ",")+"}")
+	fact, _ := s.run()
+	if n := len(fact["hidden"].([]any)); n != 100 {
+		t.Errorf("%d hidden keys are named, want 100", n)
+	}
+	want(t, fact, map[string]string{"unlisted": `{"hidden":50}`})
 }

@@ -43,6 +43,18 @@ func TestNumbersKeepTheirDigits(t *testing.T) {
 	}
 }
 
+func TestStringsAreEscapedForYAML(t *testing.T) {
+	for _, tt := range []struct{ value, want string }{
+		{`"plain"`, `"plain"`}, {`"\"\\\/"`, `"\"\\/"`}, {`"\b\f\n\r\t"`, `"\u0008\u000c\n\r\t"`}, {`"\u0000\u001f\u007f\u0085\u009f"`, `"\u0000\u001f\u007f\u0085\u009f"`},
+		{`"\u2028\u2029"`, `"\u2028\u2029"`}, {`"\ufeff\ufffe\uffff\ufdd0\ufdef"`, `"\ufeff\ufffe\uffff\ufdd0\ufdef"`},
+		{`"\u00a0\u2027\u202a\ufffd\ud83d\ude00"`, "\"\u00a0\u2027\u202a\ufffd\U0001F600\""},
+	} {
+		if got := string(factOf(t, tt.value)); !strings.Contains(got, `"state": {"v": `+tt.want+`}`) {
+			t.Errorf("%s: fact = %s, want the string %s", tt.value, got, tt.want)
+		}
+	}
+}
+
 func TestWhatFacterCannotReadIsLeftOut(t *testing.T) {
 	for name, value := range map[string]string{
 		"merge key":        `{"a": {"<<": {"b": 1}}}`,
