@@ -35,16 +35,16 @@ import (
 //	short                   holds that the last stderr is one short line
 //	timed D                 runs the program and holds that it ends within D
 type lab struct {
-	t       *testing.T
-	server  *natstest.Server
-	bucket  *natskv.Bucket
-	line    *natstest.Line
-	elapsed time.Duration
+	t      *testing.T
+	server *natstest.Server
+	bucket *natskv.Bucket
+	line   *natstest.Line
 }
 
 func (l *lab) setup(env *testscript.Env) error {
 	env.Setenv("BELLPULL_CONFIG", filepath.Join(env.WorkDir, "bellpull.yaml"))
 	env.Setenv("STATE", filepath.Join(env.WorkDir, "state"))
+	env.Setenv("GORACE", "atexit_sleep_ms=0") // else the race detector makes every program a second longer
 	return nil
 }
 
