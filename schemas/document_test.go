@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/bellpull/bellpull/schemas"
 )
 
@@ -59,6 +62,8 @@ func TestDocumentFaultsAreAllNamed(t *testing.T) {
 		{"time", `{"bellpull":1,"entries":{"x":{"value":1,"time":"yesterday"}}}`, "/entries/x/time", "RFC 3339"},
 		{"one-digit hour", `{"bellpull":1,"entries":{"x":{"value":1,"time":"2026-12-01T9:00:00Z"}}}`, "/entries/x/time", "RFC 3339"},
 		{"decimal comma", `{"bellpull":1,"entries":{"x":{"value":1,"time":"2026-12-01T09:00:00,5Z"}}}`, "/entries/x/time", "RFC 3339"},
+		{"zone of 24 hours", `{"bellpull":1,"entries":{"x":{"value":1,"time":"2026-12-01T09:00:00+24:00"}}}`, "/entries/x/time", "RFC 3339"},
+		{"zone of 60 minutes", `{"bellpull":1,"entries":{"x":{"value":1,"time":"2026-12-01T09:00:00-01:60"}}}`, "/entries/x/time", "RFC 3339"},
 		{"leap second", `{"bellpull":1,"entries":{"x":{"value":1,"expires":"2016-12-31T23:59:60Z"}}}`, "/entries/x/expires", "RFC 3339"},
 		{"empty kind", `{"bellpull":1,"entries":{"x":{"value":1,"kind":""}}}`, "/entries/x/kind", "must be 1 to 128"},
 		{"sensitive", `{"bellpull":1,"entries":{"x":{"value":1,"sensitive":"yes"}}}`, "/entries/x/sensitive", "true or false"},
@@ -175,6 +180,23 @@ func FuzzParseDocument(f *testing.F) {
 		}
 		if second, err := again.Marshal(); err != nil || !bytes.Equal(first, second) {
 			t.Fatalf("%s reads back as %s, %v", first, second, err)
+		}
+	})
+}
+
+func FuzzParseTime(f *testing.F) {
+	for _, seed := range []string{"2026-12-01T10:00:00Z", "2026-12-01T9:00:00Z", "2026-12-01T09:00:00,5Z", "2026-12-01T09:00:00.5+23:59", "2026-12-01T09:00:00+24:00"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := schemas.ParseTime(text)
+		quoted, quoteErr := jsontext.AppendQuote(nil, text)
+		if quoteErr != nil {
+			t.Skip("no text for JSON")
+		}
+		var want time.Time
+		if wantErr := json.Unmarshal(quoted, &want); (err == nil) != (wantErr == nil) || err == nil && !got.Equal(want) {
+			t.Errorf("ParseTime(%q) = %v, %v; the JSON library, which is strict, says %v, %v", text, got, err, want, wantErr)
 		}
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -251,12 +250,22 @@ const timeRule = "must be an RFC 3339 time such as 2026-12-01T10:00:00Z"
 // ParseTime reads an RFC 3339 time to the letter and returns it in UTC. Any
 // other text is [ErrInvalid].
 func ParseTime(text string) (time.Time, error) {
-	// time.Parse lets a one-digit hour and a decimal comma through; this does not.
-	var t time.Time
-	if err := json.Unmarshal([]byte(quote(text)), &t); err != nil {
+	t, err := time.Parse(time.RFC3339Nano, text)
+	// time.Parse also takes a one-digit hour, a decimal comma, and a zone that is
+	// no time of day (golang.org/issue/54580).
+	if err != nil || text[len("2006-01-02T15")] != ':' || text[len("2006-01-02T15:04:05")] == ',' || !zone(text) {
 		return time.Time{}, invalid(fmt.Sprintf("time %q", clip(text)), "", timeRule)
 	}
 	return t.UTC(), nil
+}
+
+// zone checks the hours and minutes of a time that time.Parse took.
+func zone(text string) bool {
+	if strings.HasSuffix(text, "Z") {
+		return true
+	}
+	offset := text[len(text)-len("07:00"):]
+	return offset[:2] < "24" && offset[3:] < "60"
 }
 
 func (p *parser) duration(at jsontext.Pointer, raw jsontext.Value) time.Duration {

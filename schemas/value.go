@@ -128,39 +128,60 @@ func syntaxError(what string, text []byte, err error) error {
 	return invalid(what, string(syntax.JSONPointer), message)
 }
 
-// members yields the members of an object that parseJSON has accepted.
+// members yields the members of an object in the form of [Value]. It walks the
+// text itself: the fact parses a node's documents at every start, and a decoder
+// for each object costs it more than the round trip to the bucket.
 func members(object jsontext.Value) iter.Seq2[string, jsontext.Value] {
 	return func(yield func(string, jsontext.Value) bool) {
-		dec := jsontext.NewDecoder(bytes.NewBuffer(object))
-		if _, err := dec.ReadToken(); err != nil {
-			return
-		}
-		for dec.PeekKind() != '}' {
-			name, err := dec.ReadToken()
-			if err != nil {
-				return
-			}
-			text := name.String()
-			raw, err := dec.ReadValue()
-			if err != nil || !yield(text, raw.Clone()) {
+		for at := 1; at < len(object) && object[at] == '"'; at++ { // each ends at its comma, or at the }
+			colon := end(object, at)
+			value := colon + 1
+			name, err := jsontext.AppendUnquote(nil, object[at:colon])
+			at = end(object, value)
+			if err != nil || !yield(string(name), object[value:at:at]) {
 				return
 			}
 		}
 	}
 }
 
-// elements returns the elements of an array that parseJSON has accepted.
+// elements returns the elements of an array in the form of [Value].
 func elements(array jsontext.Value) (out []jsontext.Value) {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(array))
-	if _, err := dec.ReadToken(); err != nil {
-		return nil
-	}
-	for dec.PeekKind() != ']' {
-		raw, err := dec.ReadValue()
-		if err != nil {
-			return nil
-		}
-		out = append(out, raw.Clone())
+	for at := 1; at < len(array) && array[at] != ']'; at++ {
+		start := at
+		at = end(array, start)
+		out = append(out, array[start:at:at])
 	}
 	return out
+}
+
+// end returns where the value that begins at start ends, in compact JSON.
+func end(text jsontext.Value, start int) int {
+	depth := 0
+	for at := start; at < len(text); at++ {
+		switch text[at] {
+		case '"':
+			for at++; at < len(text) && text[at] != '"'; at++ {
+				if text[at] == '\\' {
+					at++
+				}
+			}
+			if depth == 0 {
+				return at + 1
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth < 0 {
+				return at // of what holds a number or a literal
+			} else if depth == 0 {
+				return at + 1
+			}
+		case ',', ':':
+			if depth == 0 {
+				return at
+			}
+		}
+	}
+	return len(text)
 }

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/bellpull/bellpull/schemas"
 )
 
@@ -89,8 +92,33 @@ func FuzzParseValue(f *testing.F) {
 			}
 			return
 		}
+		checkMembers(t, v)
 		if again, err := schemas.ParseValue([]byte(v)); err != nil || again != v {
 			t.Fatalf("ParseValue(%q) = %q, which reads back as %q, %v", text, v, again, err)
 		}
 	})
+}
+
+// checkMembers compares the members of v with those that the JSON library finds.
+func checkMembers(t *testing.T, v schemas.Value) {
+	t.Helper()
+	got := map[string]schemas.Value{}
+	for name, member := range v.Members() {
+		got[name] = member
+	}
+	want := map[string]jsontext.Value{}
+	if v.Kind() == '{' {
+		if err := json.Unmarshal([]byte(v), &want); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%s has the members %v, want %v", v, got, want)
+	}
+	for name, member := range want {
+		if string(got[name]) != string(member) {
+			t.Fatalf("member %q of %s = %s, want %s", name, v, got[name], member)
+		}
+		checkMembers(t, got[name])
+	}
 }
