@@ -148,7 +148,10 @@ func (a *Agent) Wait(ctx context.Context, run Run) (Result, error) {
 			running = false
 		}
 	}
-	e := evidence{proof: a.cfg.Proof, id: run.ID, started: run.Started, found: c != nil || process.PID != 0, exit: -1, timedOut: timedOut}
+	e := evidence{
+		proof: a.cfg.Proof, id: run.ID, started: run.Started, found: c != nil || process.PID != 0, exit: -1, timedOut: timedOut,
+		stderr: stderr.String(),
+	}
 	if c != nil {
 		select {
 		case <-c.done:
@@ -165,7 +168,7 @@ func (a *Agent) Wait(ctx context.Context, run Run) (Result, error) {
 		e.blocked = a.Blocked()
 	}
 	result := e.verdict()
-	result.Ended, result.Stdout, result.Stderr = time.Now(), stdout.String(), stderr.String()
+	result.Ended, result.Stdout, result.Stderr = time.Now(), stdout.String(), e.stderr
 	if result.Outcome == Failed && a.cfg.Proof == ProofExit {
 		result.Reason += "; what it said is in " + stderr.path
 	}

@@ -3,6 +3,7 @@ package puppet_test
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -21,9 +22,10 @@ func TestFindPaths(t *testing.T) {
 	s := newStage(t)
 	program := s.write("puppet", "#!/bin/sh\ncd "+s.dir+"\n"+configPrint)
 	cache := filepath.Join(s.dir, "puppet.json")
+	var settings []string
 	find := func(given puppet.Paths) puppet.Paths {
 		t.Helper()
-		paths, err := puppet.FindPaths(t.Context(), given, program, "agent", cache)
+		paths, err := puppet.FindPaths(t.Context(), given, puppet.Question{Program: program, Section: "agent", Settings: settings}, cache)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,8 +63,11 @@ func TestFindPaths(t *testing.T) {
 		}
 		find(puppet.Paths{})
 	}
+	settings = []string{"--confdir", "/srv/puppet"} // another Puppet: asked anew
+	find(puppet.Paths{})
 	const question = "config print --section agent agent_catalog_run_lockfile agent_disabled_lockfile lastrunreport config\n"
-	if asked := s.read("asked"); asked != strings.Repeat(question, 3) {
+	other := strings.Replace(question, "print", "print --confdir /srv/puppet", 1)
+	if asked := s.read("asked"); asked != strings.Repeat(question, 3)+other {
 		t.Errorf("puppet was asked %q", asked)
 	}
 }
@@ -77,12 +82,32 @@ func TestFindPathsFails(t *testing.T) {
 			s := newStage(t)
 			program := s.write("puppet", "#!/bin/sh\ncd "+s.dir+"\n"+script)
 			cache := filepath.Join(s.dir, "puppet.json")
-			if paths, err := puppet.FindPaths(t.Context(), puppet.Paths{}, program, "agent", cache); err == nil {
+			if paths, err := puppet.FindPaths(t.Context(), puppet.Paths{}, puppet.Question{Program: program, Section: "agent"}, cache); err == nil {
 				t.Errorf("%+v, want an error", paths)
 			}
 			if exists(cache) {
 				t.Error("a failure was kept")
 			}
 		})
+	}
+}
+
+func TestQuestionOf(t *testing.T) {
+	for _, test := range []struct {
+		command []string
+		proof   puppet.Proof
+		want    puppet.Question
+	}{
+		{nil, puppet.ProofAgent, puppet.Question{Program: "puppet", Section: "agent"}},
+		{puppet.DefaultCommand(), puppet.ProofAgent, puppet.Question{Program: "puppet", Section: "agent"}},
+		{[]string{"/opt/bin/puppet", "apply", "--vardir=/v", "x.pp"}, puppet.ProofApply,
+			puppet.Question{Program: "/opt/bin/puppet", Section: "main", Settings: []string{"--vardir=/v"}}},
+		{[]string{"puppet", "agent", "--confdir", "/c", "--onetime", "--server", "--statedir", "/s", "--tags", "x", "--config"}, puppet.ProofAgent,
+			puppet.Question{Program: "puppet", Section: "agent", Settings: []string{"--confdir", "/c", "--statedir", "/s", "--config"}}},
+		{[]string{"/srv/run"}, puppet.ProofAgent, puppet.Question{Program: "puppet", Section: "agent"}},
+	} {
+		if got := puppet.QuestionOf(test.command, test.proof); !reflect.DeepEqual(got, test.want) {
+			t.Errorf("QuestionOf(%q, %s) = %+v, want %+v", test.command, test.proof, got, test.want)
+		}
 	}
 }

@@ -26,6 +26,13 @@ type Report struct {
 	Cached    string                    `yaml:"cached_catalog_status"`
 	Noop      bool                      `yaml:"noop"` // the whole run was a preview
 	Resources map[string]ResourceStatus `yaml:"resource_statuses"`
+	Logs      []Log                     `yaml:"logs"`
+}
+
+// Log is one line that Puppet logged in the run.
+type Log struct {
+	Level   string `yaml:"level"` // err, warning, notice, …
+	Message string `yaml:"message"`
 }
 
 // ResourceStatus is how one resource of a catalog fared.
@@ -88,6 +95,17 @@ func (r Report) FailedResources() []string {
 		}
 	}
 	return failed
+}
+
+// Complaint is why there was no catalog: the last error that Puppet logged,
+// but for the one with which it always closes. "" = it logged none.
+func (r Report) Complaint() string {
+	for _, log := range slices.Backward(r.Logs) {
+		if log.Level == "err" && !strings.HasSuffix(log.Message, "skipping run") {
+			return firstLine(log.Message)
+		}
+	}
+	return ""
 }
 
 // Matched reports whether a resource carries one of the tags and was not skipped.

@@ -1,6 +1,7 @@
 package puppet
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -50,6 +51,7 @@ type evidence struct {
 	report    Report
 	reportErr error // why report is not set
 	blocked   Blocked
+	stderr    string // the last of it
 }
 
 // verdict tells the result. Puppet's exit status alone is worth little: a run
@@ -87,6 +89,9 @@ func (e evidence) verdict() Result {
 		if e.exit < 0 {
 			return fail("%s", foreign)
 		}
+		if said := lastLine(e.stderr); said != "" {
+			return fail("exit status %d, and %s; it said %q", e.exit, foreign, clip(said))
+		}
 		return fail("exit status %d, and %s", e.exit, foreign)
 	}
 	r.Report, r.Noop, r.Failed = &e.report, e.report.Noop, e.report.FailedResources()
@@ -94,7 +99,7 @@ func (e evidence) verdict() Result {
 	case e.report.Cached != "not_used":
 		return fail("used a cached catalog (%s)", e.report.Cached)
 	case !e.report.Completed && len(e.report.Resources) == 0:
-		return fail("no catalog was applied: it did not compile, or the server was out of reach")
+		return fail("no catalog was applied: %s", cmp.Or(e.report.Complaint(), "it did not compile, or the server was out of reach"))
 	case !e.report.Completed:
 		return fail("was interrupted before its catalog was done")
 	case len(r.Failed) > 0:
@@ -140,6 +145,21 @@ func brief(names []string) string {
 		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
 	}
 	return strings.Join(names, ", ")
+}
+
+// firstLine is what Puppet wants to say: what follows is where in its own code.
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return clip(line)
+}
+
+// clip keeps a reason short whatever a command says.
+func clip(text string) string {
+	const most = 400 // bytes
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 // lastLine is what a command most likely wanted to say in the end.

@@ -22,6 +22,7 @@ func TestAgentResult(t *testing.T) {
 		replace []string
 		exit    int
 		lock    string // file that is there when the run ends
+		says    string // on standard error
 		outcome puppet.Outcome
 		reason  string
 	}{
@@ -37,7 +38,13 @@ func TestAgentResult(t *testing.T) {
 			replace: []string{"cached_catalog_status: not_used", "cached_catalog_status: on_failure"}, outcome: puppet.Failed, reason: "cached catalog"},
 		{name: "no catalog", report: "interrupted", jobID: id, exit: 1,
 			replace: []string{"Exec[/bin/sleep 300]:\n", "x: &x\n", "resource_statuses:\n", "resource_statuses: {}\nother:\n"},
-			outcome: puppet.Failed, reason: "no catalog was applied"},
+			outcome: puppet.Failed, reason: "no catalog was applied: change from 'notrun' to ['0'] failed: SIGTERM"},
+		{name: "no catalog, and Puppet's closing error", report: "interrupted", jobID: id, exit: 1,
+			replace: []string{"change from ''notrun'' to [''0''] failed: SIGTERM", "Could not retrieve catalog; skipping run",
+				"Exec[/bin/sleep 300]:\n", "x: &x\n", "resource_statuses:\n", "resource_statuses: {}\nother:\n"},
+			outcome: puppet.Failed, reason: "no catalog was applied: it did not compile, or the server was out of reach"},
+		{name: "no report, but a word on stderr", exit: 1, says: "Error: Could not parse application options", outcome: puppet.Failed,
+			reason: `exit status 1, and there is no report; it said "Error: Could not parse application options"`},
 		{name: "report of another run", report: "changed", jobID: "run-0", exit: 2, outcome: puppet.Failed, reason: `job id "run-0"`},
 		{name: "no report", exit: 0, outcome: puppet.Failed, reason: "there is no report"},
 		{name: "no report, exit 1", exit: 1, outcome: puppet.Failed, reason: "exit status 1, and there is no report"},
@@ -61,6 +68,9 @@ func TestAgentResult(t *testing.T) {
 				script += `echo '{"disabled_message": "maintenance window CHG-0001"}' > disabled.lock` + "\n"
 			case "run.lock":
 				script += fmt.Sprintf("echo %d > run.lock\n", s.process("puppet"))
+			}
+			if tt.says != "" {
+				script += "echo '" + tt.says + "' >&2\n"
 			}
 			agent := s.agent(script + "exit " + strconv.Itoa(tt.exit))
 			result := wait(t, agent, start(t, agent, puppet.Order{ID: id}))

@@ -65,14 +65,7 @@ func (n *node) newAgent(ctx context.Context, file string) error {
 	}
 	paths := puppet.Paths{Lock: n.cfg.Puppet.Lock, DisabledLock: n.cfg.Puppet.DisabledLock, Report: n.cfg.Puppet.Report}
 	if proof != puppet.ProofExit {
-		program, section := "puppet", "agent"
-		if filepath.Base(n.command[0]) == program {
-			program = n.command[0]
-		}
-		if proof == puppet.ProofApply {
-			section = "main"
-		}
-		if paths, err = puppet.FindPaths(ctx, paths, program, section, filepath.Join(n.dir, statedir.Puppet)); err != nil {
+		if paths, err = puppet.FindPaths(ctx, paths, puppet.QuestionOf(n.command, proof), filepath.Join(n.dir, statedir.Puppet)); err != nil {
 			return err
 		}
 	}

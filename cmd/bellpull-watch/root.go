@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/hashicorp/go-hclog"
@@ -104,17 +105,24 @@ func runOnce(ctx context.Context, cfg config.Config, file string, dryRun bool, l
 	return n.loop(bucket).Once(ctx, dryRun)
 }
 
-// runEnvironment lets the fact of a run read the configuration that the watcher reads.
+// runEnvironment lets the fact of a run read the configuration that the watcher
+// reads: the same file, and the same variables over it.
 func runEnvironment(file string) ([]string, error) {
+	var out []string
+	for _, variable := range os.Environ() {
+		if strings.HasPrefix(variable, "BELLPULL_") && !strings.HasPrefix(variable, "BELLPULL_CONFIG=") {
+			out = append(out, variable)
+		}
+	}
 	if file == "" {
 		file = os.Getenv("BELLPULL_CONFIG")
 	}
 	if file == "" {
-		return nil, nil
+		return out, nil
 	}
 	path, err := filepath.Abs(file)
 	if err != nil {
 		return nil, fmt.Errorf("find the configuration file: %w", err)
 	}
-	return []string{"BELLPULL_CONFIG=" + path}, nil
+	return append(out, "BELLPULL_CONFIG="+path), nil
 }

@@ -58,11 +58,7 @@ func (f *findings) locks(ctx context.Context, cfg config.Config) {
 		f.ok("locks", "watch.command is not Puppet: there are no lock files to look at")
 		return
 	}
-	section := "agent"
-	if proof == puppet.ProofApply {
-		section = "main"
-	}
-	paths, err := puppetPaths(ctx, cfg, section)
+	paths, err := puppetPaths(ctx, cfg, puppet.QuestionOf(cfg.Watch.Command, proof))
 	if err != nil {
 		f.warn("locks", "", "%v", err)
 		return
@@ -84,7 +80,7 @@ func (f *findings) locks(ctx context.Context, cfg config.Config) {
 
 // puppetPaths asks Puppet for its files. What the watcher has kept of the answer
 // is used; doctor keeps nothing itself.
-func puppetPaths(ctx context.Context, cfg config.Config, section string) (puppet.Paths, error) {
+func puppetPaths(ctx context.Context, cfg config.Config, question puppet.Question) (puppet.Paths, error) {
 	cache := filepath.Join(statedir.Path(cfg.State), statedir.Puppet)
 	if _, err := os.Stat(cache); err != nil {
 		dir, err := os.MkdirTemp("", "bellpull-doctor-")
@@ -95,7 +91,7 @@ func puppetPaths(ctx context.Context, cfg config.Config, section string) (puppet
 		cache = filepath.Join(dir, statedir.Puppet)
 	}
 	given := puppet.Paths{Lock: cfg.Puppet.Lock, DisabledLock: cfg.Puppet.DisabledLock, Report: cfg.Puppet.Report}
-	return puppet.FindPaths(ctx, given, "puppet", section, cache)
+	return puppet.FindPaths(ctx, given, question, cache)
 }
 
 // facterConfig looks for settings that make Facter show an old fact, or none.
