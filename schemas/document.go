@@ -207,7 +207,8 @@ type BucketInfo struct {
 
 // ParseBucketInfo reads the body of [BucketKey]; anything else is [ErrInvalid].
 func ParseBucketInfo(body []byte) (BucketInfo, error) {
-	raw, err := parseJSON("key "+BucketKey, body)
+	const what = "key " + BucketKey + ", which `bellpull init --new-id` mends"
+	raw, err := parseJSON(what, body)
 	if err != nil {
 		return BucketInfo{}, err
 	}
@@ -237,7 +238,7 @@ func ParseBucketInfo(body []byte) (BucketInfo, error) {
 		return true
 	})
 	if len(p.faults) > 0 {
-		return BucketInfo{}, &InvalidError{What: "key " + BucketKey, Faults: p.faults}
+		return BucketInfo{}, &InvalidError{What: what, Faults: p.faults}
 	}
 	return info, nil
 }

@@ -151,8 +151,8 @@ func TestBucketInfo(t *testing.T) {
 		t.Errorf("ParseBucketInfo = %v, %v; want %v", got, err, info)
 	}
 	for _, body := range []string{``, `{}`, `{"bellpull":1}`, `{"bellpull":2,"bucket":{"id":"x","created":"2026-12-01T10:00:00Z"}}`} {
-		if _, err := schemas.ParseBucketInfo([]byte(body)); !errors.Is(err, schemas.ErrInvalid) {
-			t.Errorf("ParseBucketInfo(%q): %v, want ErrInvalid", body, err)
+		if _, err := schemas.ParseBucketInfo([]byte(body)); !errors.Is(err, schemas.ErrInvalid) || !strings.Contains(err.Error(), "bellpull init --new-id") {
+			t.Errorf("ParseBucketInfo(%q): %v, want ErrInvalid that says what to run", body, err)
 		}
 	}
 }

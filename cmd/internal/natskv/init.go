@@ -155,9 +155,6 @@ func (b *Bucket) initID(ctx context.Context, anew bool) (schemas.BucketInfo, boo
 		}
 		if last.revision != 0 && !last.deleted() && !anew {
 			info, err := schemas.ParseBucketInfo(last.body)
-			if err != nil {
-				err = fmt.Errorf("%w; `bellpull init --new-id` writes a new one", err)
-			}
 			return info, false, err
 		}
 		info := schemas.BucketInfo{ID: rand.Text(), Created: time.Now().UTC().Truncate(time.Second)}
