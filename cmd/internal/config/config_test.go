@@ -75,6 +75,8 @@ func TestLoadNamesTheFault(t *testing.T) {
 		{"twice", "bucket: a\nbucket: b\n", "bellpull.yaml:2: "},
 		{"no YAML", "bucket: [a\n", "bellpull.yaml:"},
 		{"bucket name", "bucket: a.b\n", "bucket: must be made of"},
+		{"no bucket", "bucket: ''\n", "bucket: must be made of"},
+		{"fact name that is a number", "fact: {name: '1st'}\n", "fact.name: must be a lower-case fact name"},
 		{"fact name", "fact: {name: Bell}\n", "fact.name: must be a lower-case fact name"},
 		{"half a key pair", "nats: {tls: {cert: /c.pem}}\n", "nats.tls: cert and key go together"},
 		{"no deadline", "fact: {deadline: 0s}\n", "fact.deadline: must be a duration above 0"},

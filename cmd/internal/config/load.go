@@ -45,7 +45,7 @@ func Load(file string) (Config, error) {
 			return Config{}, err
 		}
 	}
-	if err := c.override(os.LookupEnv); err != nil {
+	if err := c.override(); err != nil {
 		return Config{}, err
 	}
 	if c.Hiera.Dir == "" {
@@ -62,10 +62,19 @@ func (c *Config) add(place string, text []byte) error {
 }
 
 // override lets $BELLPULL_A_B stand for the key a.b.
-func (c *Config) override(lookup func(string) (string, bool)) error {
+func (c *Config) override() error {
+	given := map[string]string{}
+	for _, variable := range os.Environ() {
+		if name, text, ok := strings.Cut(variable, "="); ok && strings.HasPrefix(name, "BELLPULL_") {
+			given[name] = text
+		}
+	}
+	if len(given) == 0 {
+		return nil
+	}
 	for _, path := range keys(reflect.TypeFor[Config](), nil) {
 		name := "BELLPULL_" + strings.ToUpper(strings.Join(path, "_"))
-		text, set := lookup(name)
+		text, set := given[name]
 		if !set {
 			continue
 		}
@@ -149,16 +158,22 @@ func (p *Patterns) UnmarshalYAML(node *yaml.Node) error {
 	return node.Decode((*[]string)(p))
 }
 
+// By hand and not by regular expression: the fact reads its configuration in every run.
+const (
+	letters = "abcdefghijklmnopqrstuvwxyz"
+	digits  = "0123456789"
+)
+
 func (c *Config) check() error {
 	var faults []schemas.Fault
 	fault := func(key, message string) { faults = append(faults, schemas.Fault{Pointer: key, Message: message}) }
 	if len(c.NATS.Servers) == 0 {
 		fault("nats.servers", "is empty")
 	}
-	if !regexp.MustCompile(`^[A-Za-z0-9_-]+$`).MatchString(c.Bucket) {
+	if c.Bucket == "" || strings.Trim(c.Bucket, letters+strings.ToUpper(letters)+digits+"_-") != "" {
 		fault("bucket", "must be made of A-Z a-z 0-9 _ -")
 	}
-	if !regexp.MustCompile(`^[a-z][a-z0-9_]*$`).MatchString(c.Fact.Name) {
+	if c.Fact.Name == "" || strings.Trim(c.Fact.Name, letters+digits+"_") != "" || strings.Contains(digits+"_", c.Fact.Name[:1]) {
 		fault("fact.name", "must be a lower-case fact name: a letter, then a-z 0-9 _")
 	}
 	if (c.NATS.TLS.Cert == "") != (c.NATS.TLS.Key == "") {
