@@ -51,7 +51,7 @@ func (s *Sync) load(ctx context.Context) error {
 		return s.mirror.take(before.Bucket, r, false)
 	})
 	if err != nil {
-		return fmt.Errorf("read all scopes: %w", err)
+		return err // it says that all scopes were to be read
 	}
 	if after.Bucket != before.Bucket || after.Sequence < before.Sequence {
 		return fmt.Errorf("the bucket changed its id, or went back, while it was read: %w", schemas.ErrUnavailable)

@@ -67,7 +67,7 @@ func (v *Value) UnmarshalJSON(text []byte) (err error) {
 // parseJSON checks text and returns it in the form that [Value] describes.
 func parseJSON(what string, text []byte) (jsontext.Value, error) {
 	if len(text) > MaxDocument {
-		return nil, invalid(what, "", fmt.Sprintf("has %d bytes, at most %d are allowed", len(text), MaxDocument))
+		return nil, invalid(what, "", fmt.Sprintf("has more than %d bytes, the most that is allowed", MaxDocument))
 	}
 	if tooDeep(text) {
 		return nil, invalid(what, deepest(text), fmt.Sprintf("is nested deeper than %d levels", MaxDepth))
