@@ -18,7 +18,7 @@ import (
 
 func main() {
 	rounds := flag.Int("rounds", 41, "whole processes of each kind")
-	facterRounds := flag.Int("facter-rounds", 21, "whole runs of facter, with and without the fact")
+	facterRounds := flag.Int("facter-rounds", 41, "whole runs of facter, with and without the fact")
 	flag.Parse()
 	var err error
 	if flag.NArg() == 2 && flag.Arg(0) == "serve" {
