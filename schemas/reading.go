@@ -7,6 +7,7 @@ type Reading struct {
 	Bucket string    // the bucket's id; "" when the bucket has none: unknown, never empty
 	At     time.Time // when the answers were complete
 	Scopes []ScopeReading
+	Limit  Limit // of simultaneous runs, where it was asked for
 }
 
 // ScopeReading is what a reading found of one scope.

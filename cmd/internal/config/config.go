@@ -7,7 +7,12 @@
 // is not known is an error with its file and line.
 package config
 
-import "time"
+import (
+	"fmt"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+)
 
 // DefaultFile is read when neither --config nor $BELLPULL_CONFIG names a file.
 // It may be missing; a named one may not.
@@ -70,6 +75,34 @@ type Watch struct {
 	Command     []string      `yaml:"command"`      // the run; default puppet agent with bellpull's options
 	Proof       string        `yaml:"proof"`        // agent, apply or exit; default: told from the command
 	Timeout     time.Duration `yaml:"timeout"`      // of one run; default 1h
+	// PermitsUnavailable is how long to wait where there is a limit of simultaneous
+	// runs and no keeper answers; default 10m. never waits for ever.
+	PermitsUnavailable Patience `yaml:"permits_unavailable"`
+	Metrics            Metrics  `yaml:"metrics"`
+}
+
+// Metrics says where the watcher's figures go, in Prometheus's text format. By
+// default there are none.
+type Metrics struct {
+	Listen   string `yaml:"listen"`   // loopback address and port, such as 127.0.0.1:9469
+	Textfile string `yaml:"textfile"` // a file for node_exporter's textfile collector, named *.prom
+}
+
+// Patience is a duration; negative, written never, means for ever.
+type Patience time.Duration
+
+// UnmarshalYAML reads a duration such as 10m, or never.
+func (p *Patience) UnmarshalYAML(value *yaml.Node) error {
+	if value.Value == "never" {
+		*p = -1
+		return nil
+	}
+	d, err := time.ParseDuration(value.Value)
+	if err != nil || d < 0 {
+		return fmt.Errorf("%q: must be a duration such as 10m, or never", value.Value)
+	}
+	*p = Patience(d)
+	return nil
 }
 
 // Puppet names files that otherwise puppet config print is asked for, once.
@@ -101,7 +134,7 @@ func defaults() Config {
 		Fact:   Fact{Name: "bellpull", Deadline: 1500 * time.Millisecond, State: Patterns{"*"}},
 		Watch: Watch{
 			Quiet: 250 * time.Millisecond, QuietMax: 2 * time.Second, Resync: 10 * time.Minute,
-			Skew: 5 * time.Second, Timeout: time.Hour,
+			Skew: 5 * time.Second, Timeout: time.Hour, PermitsUnavailable: Patience(10 * time.Minute),
 		},
 		State: "/var/lib/bellpull",
 	}
