@@ -65,6 +65,17 @@ func (a *Agent) Proof() Proof { return a.cfg.Proof }
 // Blocked says whether a run may start now, by Puppet's own lock files.
 func (a *Agent) Blocked() Blocked { return readBlocked(a.cfg.Paths) }
 
+// Reported tells when the last run's report was written; zero = there is none.
+func (a *Agent) Reported() time.Time {
+	if a.cfg.Proof == ProofExit {
+		return time.Time{}
+	}
+	return modified(a.cfg.Paths.Report)
+}
+
+// Report reads the last run's report, whoever started that run.
+func (a *Agent) Report() (Report, error) { return ReadReport(a.cfg.Paths.Report) }
+
 // Start starts a run in a session of its own: it outlives this process. An error
 // means that nothing was started.
 func (a *Agent) Start(o Order) (Process, error) {
@@ -87,7 +98,11 @@ func (a *Agent) Start(o Order) (Process, error) {
 	cmd := exec.Command(program, args[1:]...)
 	cmd.Args[0] = args[0]
 	cmd.Dir = "/"
-	cmd.Env = append(append(environment(), a.cfg.Env...), o.variables()...)
+	variables, err := o.hand(a.cfg.Dir)
+	if err != nil {
+		return Process{}, err
+	}
+	cmd.Env = append(append(environment(), a.cfg.Env...), variables...)
 	cmd.Stdout, cmd.Stderr = out, errs
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {

@@ -97,7 +97,7 @@ func (t Trial) fault() string {
 	case !t.Result.Success():
 		return t.Result.Reason
 	case t.Result.Noop && !t.Run.Noop:
-		return "was a preview only: noop is set in puppet.conf"
+		return "was a preview only: noop is set"
 	case t.Shown == nil && t.Proof != ProofExit:
 		return "the fact left no record of this run; is the fact installed, run as root, and not cached by facter.conf?"
 	}

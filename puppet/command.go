@@ -69,18 +69,6 @@ func (p Proof) arguments(command []string, o Order) []string {
 	return args
 }
 
-// variables are the additions to a run's environment.
-func (o Order) variables() []string {
-	out := []string{"BELLPULL_RUN=" + o.ID, "BELLPULL_WANTED=" + o.Wanted}
-	if len(o.Tags) > 0 {
-		out = append(out, "BELLPULL_TAGS="+strings.Join(o.Tags, ","))
-	}
-	if o.Noop {
-		out = append(out, "BELLPULL_NOOP=true")
-	}
-	return out
-}
-
 // environment is the clean environment of a run: who, where and in which
 // language, and nothing of the service's own, such as its credentials or its
 // notify socket. Puppet's vendor packages put puppet where no PATH looks.

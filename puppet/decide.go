@@ -13,15 +13,17 @@ type Action string
 
 // The actions.
 const (
-	Idle Action = "no run"  // nothing is owed
-	Wait Action = "waiting" // a run is owed, but not yet
-	Go   Action = "run"
+	Idle  Action = "no run"  // nothing is owed
+	Wait  Action = "waiting" // a run is owed, but not yet
+	Queue Action = "in line" // a run is owed, and only a permit is missing
+	Go    Action = "run"
 )
 
 // Decision is what to do, until when that holds, and why.
 type Decision struct {
 	Action Action
-	Until  time.Time // with Wait: when to decide again; zero = when something happens
+	State  schemas.NodeState // what the node reports of it
+	Until  time.Time         // with Wait and Queue: when to decide again; zero = when something happens
 	Why    string
 	Dues   []Due
 	Fresh  bool // some of the dues are not what an earlier run was for
@@ -61,7 +63,8 @@ type Situation struct {
 	Last    time.Time            // the last run's start; zero = none is known
 	Pause   time.Time            // no run before this; zero = none
 	AtOnce  bool                 // wait for nothing but what blocks a run
-	Blocked func() Blocked       // asked only when a run would start
+	Permit  PermitState
+	Blocked func() Blocked // asked only when a run would start
 }
 
 const (
@@ -73,35 +76,40 @@ const (
 func (s Situation) Decide() Decision {
 	owed := dues(s.Wanted, s.Book, s.Scopes, s.Now, s.Timing.Skew)
 	if len(owed) == 0 {
-		return Decision{Action: Idle, Why: s.idle()}
+		state, why := s.idle()
+		return Decision{Action: Idle, State: state, Why: why}
 	}
-	d := Decision{Action: Wait, Dues: owed}
+	d := Decision{Action: Wait, State: schemas.NodeWaiting, Dues: owed}
 	d.Tags, d.Noop = combine(owed)
 	ready, quiet, fresh := s.ready(owed)
 	d.Fresh = fresh
-	wait := func(until time.Time, why string) Decision {
-		d.Until, d.Why = until, why
+	wait := func(state schemas.NodeState, until time.Time, why string) Decision {
+		d.State, d.Until, d.Why = state, until, why
 		return d
 	}
 	switch {
 	case s.AtOnce:
 	case ready.After(s.Now) && !d.Fresh:
-		return wait(ready, fmt.Sprintf("retry %d: %s", s.Retry.Attempt, s.Retry.Why))
-	case quiet.After(s.Now):
-		return wait(quiet, "more changes may come: "+describe(owed))
+		return wait(schemas.NodeFailed, ready, fmt.Sprintf("retry %d: %s", s.Retry.Attempt, s.Retry.Why))
+	case quiet.After(s.Now) && !s.Permit.InLine(): // who stands in line takes what comes along
+		return wait(schemas.NodeWaiting, quiet, "more changes may come: "+describe(owed))
 	case ready.After(s.Now):
-		return wait(ready, "splay: "+describe(owed))
+		return wait(schemas.NodeWaiting, ready, "splay: "+describe(owed))
 	case s.Pause.After(s.Now):
-		return wait(s.Pause, "pause: "+describe(owed))
+		return wait(schemas.NodeWaiting, s.Pause, "pause: "+describe(owed))
 	case !s.Last.After(s.Now) && s.Last.Add(s.Timing.MinInterval).After(s.Now):
-		return wait(s.Last.Add(s.Timing.MinInterval), "watch.min_interval: "+describe(owed))
+		return wait(schemas.NodeWaiting, s.Last.Add(s.Timing.MinInterval), "watch.min_interval: "+describe(owed))
 	}
 	if b := s.Blocked(); b.Disabled {
-		return wait(s.Now.Add(pollDisabled), b.String())
+		return wait(schemas.NodeDisabled, s.Now.Add(pollDisabled), b.String())
 	} else if !b.Free() {
-		return wait(s.Now.Add(pollLock), b.String())
+		return wait(schemas.NodeLocked, s.Now.Add(pollLock), b.String())
 	}
-	d.Action, d.Why = Go, describe(owed)
+	if until, why := s.Permit.missing(s.Now); why != "" {
+		d.Action = Queue
+		return wait(schemas.NodeQueued, until, why+": "+describe(owed))
+	}
+	d.Action, d.State, d.Why = Go, schemas.NodeRunning, describe(owed)
 	return d
 }
 
@@ -130,7 +138,7 @@ func (s Situation) ready(owed []Due) (ready, quiet time.Time, fresh bool) {
 }
 
 func (s Situation) noticed(d Due) time.Time {
-	if at, ok := s.Noticed[d.Key()]; ok {
+	if at, ok := s.Noticed[d.Key()]; ok && at.Before(s.Now) { // the clock may have been set back since
 		return at
 	}
 	return s.Now
@@ -172,11 +180,11 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // idle says why nothing is owed.
-func (s Situation) idle() string {
+func (s Situation) idle() (schemas.NodeState, string) {
 	for _, scope := range s.Scopes {
 		if _, known := s.Wanted.Scopes[scope]; !known {
-			return fmt.Sprintf("%s has never been read", scope)
+			return schemas.NodeUnknown, fmt.Sprintf("%s has never been read", scope)
 		}
 	}
-	return "equal data"
+	return schemas.NodeConverged, "equal data"
 }

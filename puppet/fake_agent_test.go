@@ -3,6 +3,7 @@ package puppet_test
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -31,6 +32,23 @@ type agent struct {
 	starts  []time.Time
 	live    map[string]chan struct{} // runs under way
 	late    time.Duration            // how far the server's clock is behind
+	report  *puppet.Report           // of somebody else's run, the last
+	written time.Time
+}
+
+func (a *agent) Reported() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.written
+}
+
+func (a *agent) Report() (puppet.Report, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.report == nil {
+		return puppet.Report{}, os.ErrNotExist
+	}
+	return *a.report, nil
 }
 
 // set changes how the runs to come behave.

@@ -18,6 +18,7 @@ type bucket struct {
 	scopes   map[schemas.Scope]schemas.ScopeReading
 	good     map[schemas.Scope]schemas.ScopeReading // the last that could be read
 	err      error                                  // of the whole reading
+	limit    schemas.Limit
 	reads    int
 }
 
@@ -32,7 +33,9 @@ func (b *bucket) Read(_ context.Context, scopes []schemas.Scope) (schemas.Readin
 	if b.err != nil {
 		return schemas.Reading{}, b.err
 	}
-	return b.reading(b.scopes, scopes), nil
+	r := b.reading(b.scopes, scopes)
+	r.Limit = b.limit
+	return r, nil
 }
 
 func (b *bucket) fail(err error) {

@@ -33,6 +33,11 @@ type node struct {
 	log      *logText
 	notices  chan schemas.Notice
 	stop     func()
+	keeper   *keeper       // nil = permits are unknown here
+	patience time.Duration // watch.permits_unavailable
+	random   float64
+	alive    int
+	told     []schemas.Status
 }
 
 type logText struct {
@@ -57,6 +62,7 @@ func newNode(t testing.TB) *node {
 	n := &node{
 		t: t, dir: t.TempDir(), scopes: []schemas.Scope{"node/web1.example.com", "group/web", "common"}, store: newBucket(),
 		digester: schemas.NewDigester([schemas.DigestKeySize]byte{1}), proof: puppet.ProofAgent, log: &logText{},
+		random: 0.5,
 		timing: puppet.Timing{Quiet: 250 * time.Millisecond, QuietMax: 2 * time.Second, Skew: 5 * time.Second},
 	}
 	n.agent = &agent{n: n, took: 2 * time.Second, class: true, live: map[string]chan struct{}{}}
@@ -67,11 +73,17 @@ func newNode(t testing.TB) *node {
 }
 
 func (n *node) loop() *puppet.Loop {
-	return puppet.NewLoop(puppet.LoopConfig{
+	cfg := puppet.LoopConfig{
 		Store: n.store, Runner: n.agent, Proof: n.proof, Scopes: n.scopes, Node: "web1.example.com", Dir: n.dir,
-		Digester: n.digester, Timing: n.timing, Random: func() float64 { return 0.5 },
-		Logger: hclog.New(&hclog.LoggerOptions{Output: io.Writer(n.log), Level: hclog.Debug, DisableTime: true}),
-	})
+		Digester: n.digester, Timing: n.timing, Random: func() float64 { return n.random },
+		Logger:             hclog.New(&hclog.LoggerOptions{Output: io.Writer(n.log), Level: hclog.Debug, DisableTime: true}),
+		PermitsUnavailable: n.patience, Version: "1.2.3",
+		Report: func(s schemas.Status) { n.told = append(n.told, s) }, Alive: func() { n.alive++ },
+	}
+	if n.keeper != nil {
+		cfg.Permits = n.keeper
+	}
+	return puppet.NewLoop(cfg)
 }
 
 // start starts the watcher; stop ends it. Either leaves everything settled.

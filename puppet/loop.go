@@ -69,6 +69,7 @@ type Loop struct {
 	run     *Run // under way
 	retry   *Retry
 	last    time.Time            // start of the last run
+	seen    time.Time            // when the report was written that was looked at last
 	pause   time.Time            // no run before this
 	until   time.Time            // the last decision holds until this; zero = until something happens
 	noticed map[string]time.Time // when each due was first seen
@@ -76,10 +77,18 @@ type Loop struct {
 	ended   chan ending
 	waits   sync.WaitGroup
 
+	limit   schemas.Limit // as last known
+	line    line
+	renewed chan schemas.Permit // of the run under way
+
+	reported reported
+	told     schemas.Status // what was told last
+
 	hints    map[schemas.Scope]uint64 // revisions that were announced
 	readAt   time.Time                // when to read next
 	failures int                      // readings in a row that lacked something
 	said     map[string]string        // what was logged last, by subject: each thing is said once
+	faults   map[string]string        // what the last reading lacked, by subject
 }
 
 // ending is the end of a run.
@@ -106,8 +115,17 @@ func NewLoop(cfg LoopConfig) *Loop {
 	if cfg.Random == nil {
 		cfg.Random = rand.Float64
 	}
+	if cfg.PermitsUnavailable == 0 {
+		cfg.PermitsUnavailable = defaultUnavailable
+	}
+	if cfg.Report == nil {
+		cfg.Report = func(schemas.Status) {}
+	}
+	if cfg.Alive == nil {
+		cfg.Alive = func() {}
+	}
 	return &Loop{
-		cfg: cfg, log: cfg.Logger, state: newStateDir(cfg.Dir), ended: make(chan ending, 1),
+		cfg: cfg, log: cfg.Logger, state: newStateDir(cfg.Dir), ended: make(chan ending, 1), renewed: make(chan schemas.Permit),
 		noticed: map[string]time.Time{}, hints: map[schemas.Scope]uint64{}, said: map[string]string{},
 	}
 }
@@ -123,6 +141,7 @@ func (l *Loop) Run(ctx context.Context, notices <-chan schemas.Notice) error {
 	}
 	defer unlock()
 	defer l.waits.Wait()
+	defer l.quit()
 	l.load()
 	if l.run != nil {
 		l.log.Info("a run of an earlier watcher is taken over", "run", l.run.ID, "pid", l.run.Process.PID, "started", l.run.Started)
@@ -130,6 +149,7 @@ func (l *Loop) Run(ctx context.Context, notices <-chan schemas.Notice) error {
 	}
 	_ = l.read(ctx) // what is lacking is logged and asked for again
 	for {
+		l.cfg.Alive()
 		l.step(ctx)
 		wake := time.NewTimer(time.Until(l.wake()))
 		select {
@@ -145,6 +165,13 @@ func (l *Loop) Run(ctx context.Context, notices <-chan schemas.Notice) error {
 				return errors.New("the subscription to changes has ended")
 			}
 			l.hint(notice)
+		case answer, open := <-l.line.answers:
+			l.answered(answer, open)
+		case permit := <-l.renewed:
+			if l.run != nil {
+				l.run.Permit = &permit
+				_ = l.save() // a failure has been logged
+			}
 		case end := <-l.ended:
 			_ = l.read(ctx)
 			l.finish(end)
@@ -169,6 +196,7 @@ func (l *Loop) Once(ctx context.Context, dryRun bool) error {
 		defer unlock()
 	}
 	defer l.waits.Wait()
+	defer l.quit()
 	if l.load(); l.run != nil && !dryRun {
 		l.wait(ctx, *l.run)
 		if _, err := l.await(); err != nil {
@@ -181,11 +209,19 @@ func (l *Loop) Once(ctx context.Context, dryRun bool) error {
 	if l.run != nil {
 		return fmt.Errorf("run %s is under way, pid %d", l.run.ID, l.run.Process.PID)
 	}
+	l.others()
 	s := l.situation()
 	s.AtOnce = true
 	d := s.Decide()
+	for d.Action == Queue && !dryRun {
+		if err := l.standInLine(ctx); err != nil {
+			return fmt.Errorf("a run is owed, but there is no permit: %w", err)
+		}
+		s.Permit, s.Now = l.permitState(), time.Now()
+		d = s.Decide()
+	}
 	switch {
-	case d.Action == Go && dryRun:
+	case (d.Action == Go || d.Action == Queue) && dryRun:
 		l.log.Info("a run is owed", "why", d.Why, "tags", d.Tags, "noop", d.Noop)
 		return nil
 	case d.Action == Go:
@@ -216,7 +252,9 @@ func (l *Loop) await() (Result, error) {
 		return Result{}, end.err
 	}
 	l.finish(end)
-	return end.result, l.save()
+	err := l.save()
+	l.report(l.situation().Decide())
+	return end.result, err
 }
 
 // load takes over what an earlier watcher left, a run under way included.
@@ -228,8 +266,18 @@ func (l *Loop) load() {
 	l.wanted = j.Wanted.Only(l.cfg.Scopes)
 	l.book = Book{Applied: applied, Unproven: j.Unproven}
 	l.retry, l.last, l.run = j.Retry, j.Last, j.Run
+	l.limit, l.seen, l.reported = j.Limit, j.Seen, j.Reported
+	if j.Noticed != nil {
+		l.noticed = j.Noticed
+	}
 	if l.retry != nil { // the clock may have been set back since
 		l.retry.At = earlier(l.retry.At, time.Now().Add(maxBackoff))
+	}
+	if now := time.Now(); l.needsPermit() && !j.Unknown.IsZero() { // nobody answered the watcher before either
+		l.line.Unknown = earlier(j.Unknown, now)
+		if !j.Alone.IsZero() {
+			l.line.Alone = earlier(j.Alone, now.Add(l.aloneWithin()))
+		}
 	}
 	for scope, a := range applied.Scopes {
 		// What was applied was known: its absence has to be believed first.

@@ -235,6 +235,7 @@ func TestLoopCommandThatCannotStart(t *testing.T) {
 type noRunner struct{ puppet.Runner }
 
 func (noRunner) Blocked() puppet.Blocked { return puppet.Blocked{} }
+func (noRunner) Reported() time.Time     { return time.Time{} }
 func (noRunner) Start(puppet.Order) (puppet.Process, error) {
 	return puppet.Process{}, errors.New("start puppet: not found")
 }

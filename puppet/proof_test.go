@@ -23,7 +23,7 @@ func TestLoopUnproven(t *testing.T) {
 		{"the class's file was skipped", func(n *node) { n.agent.set(func(a *agent) { a.skipped = true }) }, []string{"not proven", "compiled.json] was skipped"}},
 		{"noop in puppet.conf", func(n *node) {
 			n.agent.set(func(a *agent) { a.results = []puppet.Result{{Outcome: puppet.Unchanged, Noop: true}} })
-		}, []string{"not proven", "noop is set in puppet.conf"}},
+		}, []string{"not proven", "was a preview only"}},
 		{"the fact showed the last good state", func(n *node) {
 			n.agent.set(func(a *agent) {
 				a.shown = func(s schemas.Shown) schemas.Shown {

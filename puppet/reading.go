@@ -45,17 +45,21 @@ func (l *Loop) read(ctx context.Context) error {
 	if reading.At.IsZero() {
 		reading.At = time.Now()
 	}
+	if reading.Limit.Known {
+		l.limit = reading.Limit
+	}
 	before := l.wanted
 	next, remarks := l.wanted.take(reading, l.cfg.Digester)
 	l.wanted = next
 	incomplete, spoken := false, map[string]bool{}
+	l.faults = map[string]string{}
 	for _, r := range remarks {
 		subject := "bucket"
 		if r.scope != "" {
 			subject = string(r.scope)
 		}
 		l.say(subject, r)
-		spoken[subject] = true
+		spoken[subject], l.faults[subject] = true, clip(r.text)
 		incomplete = incomplete || r.again
 	}
 	for _, subject := range append([]schemas.Scope{"bucket"}, l.cfg.Scopes...) {

@@ -21,6 +21,7 @@ type Report struct {
 	Status    string    `yaml:"status"` // failed, changed or unchanged
 	Time      time.Time `yaml:"time"`   // when the run began
 	JobID     string    `yaml:"job_id"` // what --job-id said; "" for runs of others and for puppet apply
+	Version   string    `yaml:"puppet_version"`
 	Completed bool      `yaml:"transaction_completed"`
 	// Cached is not_used unless the catalog came from the agent's cache.
 	Cached    string                    `yaml:"cached_catalog_status"`
@@ -95,6 +96,17 @@ func (r Report) FailedResources() []string {
 		}
 	}
 	return failed
+}
+
+// SkippedResource returns the first resource that was skipped, such as
+// Service[nginx]: the catalog was not applied as a whole. "" = none was.
+func (r Report) SkippedResource() string {
+	for _, title := range slices.Sorted(maps.Keys(r.Resources)) {
+		if r.Resources[title].Skipped {
+			return title
+		}
+	}
+	return ""
 }
 
 // Complaint is why there was no catalog: the last error that Puppet logged,

@@ -15,6 +15,9 @@ type Order struct {
 	Tags   []string // what the run is limited to; nil = nothing
 	Noop   bool     // preview only
 	Wanted string   // path of the file that says what is wanted, for $BELLPULL_WANTED
+	// Changes are what the run is for, for $BELLPULL_SCOPES, $BELLPULL_ENTRIES and
+	// the file $BELLPULL_CHANGES.
+	Changes []Due
 }
 
 // Run is a run under way, as it is kept on disk: a watcher that is started while
@@ -32,6 +35,9 @@ type Run struct {
 	Handed map[schemas.Scope]Handed `json:"handed"`
 	// Covers are the entries that a run with tags, or a preview, is for; nil = all.
 	Covers map[schemas.Scope]map[string]Cover `json:"covers,omitempty"`
+	Events []string                           `json:"events,omitempty"` // that it is for, at most [schemas.MaxStatusNames]
+	Permit *schemas.Permit                    `json:"permit,omitzero"`  // under which it goes on
+	Asked  time.Time                          `json:"asked,omitzero"`   // when the permit was asked for
 }
 
 // Handed is what was wanted of one scope when a run was started.
@@ -55,6 +61,11 @@ type Runner interface {
 	// Wait waits for the end of a run, whoever started it, and tells its result. Its
 	// only error is ctx's: then the run goes on.
 	Wait(ctx context.Context, run Run) (Result, error)
+	// Reported tells when the report of the last run was written, whoever started
+	// that; zero = there is none, or runs leave none.
+	Reported() time.Time
+	// Report reads that report.
+	Report() (Report, error)
 }
 
 // newRunID returns an id that is never used again, fit for a file's name.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/bellpull/bellpull/schemas"
@@ -18,15 +19,17 @@ const pauseAfter = 2 * time.Second
 func (l *Loop) situation() Situation {
 	return Situation{
 		Now: time.Now(), Node: l.cfg.Node, Timing: l.cfg.Timing, Scopes: l.cfg.Scopes, Wanted: l.wanted, Book: l.book,
-		Noticed: l.noticed, Since: l.since, Retry: l.retry, Last: l.last, Pause: l.pause, Blocked: l.cfg.Runner.Blocked,
+		Noticed: l.noticed, Since: l.since, Retry: l.retry, Last: l.last, Pause: l.pause, Permit: l.permitState(), Blocked: l.cfg.Runner.Blocked,
 	}
 }
 
 // step decides what to do now, and does it.
 func (l *Loop) step(ctx context.Context) {
+	l.others()
 	s := l.situation()
 	if l.run != nil {
 		s.Blocked = func() Blocked { return Blocked{} } // the lock is our own run's
+		s.Permit = PermitState{}
 	}
 	d := s.Decide()
 	noticed := map[string]time.Time{}
@@ -50,16 +53,23 @@ func (l *Loop) step(ctx context.Context) {
 	case l.run != nil:
 	case d.Action == Go:
 		if l.start(ctx, d) == nil {
+			l.report(d)
 			return
 		}
+	case d.Action == Queue:
+		l.decided("waiting", "why", d.Why)
+		l.queue(ctx)
 	case d.Action == Wait:
+		l.quit()
 		l.decided("waiting", "why", d.Why)
 	default:
+		l.quit()
 		l.retry = nil
 		l.decided("no run", "why", d.Why, "bucket", l.wanted.Bucket, "revision", l.wanted.newest())
 	}
 	// A failure has been logged; the next step tries again.
 	_ = l.save()
+	l.report(d)
 }
 
 // start starts a run for what is owed. The run is written down before it starts:
@@ -69,7 +79,7 @@ func (l *Loop) start(ctx context.Context, d Decision) error {
 	now := time.Now()
 	run := Run{
 		ID: newRunID(now), Started: now, Tags: d.Tags, Noop: d.Noop, Why: d.Why,
-		Bucket: l.wanted.Bucket, Handed: l.wanted.handed(now), Covers: d.covers(),
+		Bucket: l.wanted.Bucket, Handed: l.wanted.handed(now), Covers: d.covers(), Events: d.events(), Permit: l.line.Held, Asked: l.line.Asked,
 	}
 	if l.retry != nil && !d.Fresh {
 		run.Attempt = l.retry.Attempt
@@ -77,11 +87,16 @@ func (l *Loop) start(ctx context.Context, d Decision) error {
 	l.run, l.last, l.since = &run, now, time.Time{}
 	if err := l.save(); err != nil {
 		l.run, l.pause = nil, now.Add(wakeAtLeast)
+		l.quit()
 		return err
 	}
+	l.unqueue()
 	l.decided("run", "run", run.ID, "why", run.Why, "tags", run.Tags, "noop", run.Noop, "attempt", run.Attempt+1)
-	process, err := l.cfg.Runner.Start(Order{ID: run.ID, Tags: run.Tags, Noop: run.Noop, Wanted: filepath.Join(l.cfg.Dir, journalFile)})
+	process, err := l.cfg.Runner.Start(Order{ID: run.ID, Tags: run.Tags, Noop: run.Noop, Wanted: filepath.Join(l.cfg.Dir, journalFile), Changes: d.Dues})
 	if err != nil {
+		if run.Permit != nil {
+			l.giveBack(*run.Permit)
+		}
 		l.ended <- ending{notStarted: err}
 		return nil
 	}
@@ -94,8 +109,15 @@ func (l *Loop) start(ctx context.Context, d Decision) error {
 
 // wait waits for the run in the background. Its end comes by l.ended.
 func (l *Loop) wait(ctx context.Context, run Run) {
+	ended := make(chan struct{})
+	if run.Permit != nil {
+		l.keep(ctx, *run.Permit, ended)
+	}
 	l.waits.Go(func() {
 		result, err := l.cfg.Runner.Wait(ctx, run)
+		if err == nil {
+			close(ended) // the permit is somebody else's turn at once
+		}
 		l.ended <- ending{result: result, err: err}
 	})
 }
@@ -107,13 +129,17 @@ func (l *Loop) finish(end ending) {
 	}
 	run, result := *l.run, end.result
 	l.run = nil
+	l.seen = l.cfg.Runner.Reported()
 	switch {
 	case end.notStarted != nil:
-		l.plan(run, []Finding{{Reason: end.notStarted.Error()}})
+		findings := []Finding{{Reason: end.notStarted.Error()}}
+		l.ran(Trial{Run: run, Proof: l.cfg.Proof, Result: Result{Outcome: Failed, Exit: -1, Ended: time.Now()}}, findings)
+		l.plan(run, findings)
 		return
 	case result.Outcome == NotRun:
 		l.log.Info("run ended", "run", run.ID, "outcome", result.Outcome, "why", result.Reason)
 		l.pause = time.Now().Add(pauseAfter)
+		l.ran(Trial{Run: run, Proof: l.cfg.Proof, Result: result}, nil)
 		return
 	}
 	trial, err := l.state.trial(run, l.cfg.Proof, result)
@@ -128,6 +154,7 @@ func (l *Loop) finish(end ending) {
 		// Watcher and fact do not see the same: without this the next run would start at once, and so on for ever.
 		findings = []Finding{{Reason: "the run used something else than is wanted: " + describe(left)}}
 	}
+	l.ran(trial, findings)
 	l.plan(run, findings)
 	// A report of thousands of resources took a hundred megabytes for a moment: the watcher is small again.
 	debug.FreeOSMemory()
@@ -156,6 +183,7 @@ func (l *Loop) plan(run Run, findings []Finding) {
 		tried[scope] = h.Entries
 	}
 	l.retry = &Retry{Attempt: attempt, At: time.Now().Add(wait), Why: findings[0].Reason, Tried: tried}
+	l.reported.Run.Retry = l.retry.At.UTC()
 }
 
 // save keeps where things stand. What is applied goes first: a watcher that is
@@ -164,7 +192,10 @@ func (l *Loop) plan(run Run, findings []Finding) {
 func (l *Loop) save() error {
 	err := l.state.saveApplied(l.book.Applied)
 	if err == nil {
-		err = l.state.saveJournal(journal{Wanted: l.wanted, Run: l.run, Last: l.last, Retry: l.retry, Unproven: l.book.Unproven})
+		err = l.state.saveJournal(journal{
+			Wanted: l.wanted, Run: l.run, Last: l.last, Retry: l.retry, Unproven: l.book.Unproven, Seen: l.seen, Noticed: l.noticed,
+			Limit: l.limit, Unknown: l.line.Unknown, Alone: l.line.Alone, Reported: l.reported,
+		})
 	}
 	switch {
 	case err == nil:
@@ -222,6 +253,19 @@ func (d Decision) covers() map[schemas.Scope]map[string]Cover {
 		out[due.Scope][due.Entry] = Cover{Digest: due.Digest, Tags: due.Policy.Tags}
 	}
 	return out
+}
+
+// events are the ids of the events that a run of this decision is for.
+func (d Decision) events() []string {
+	var out []string
+	for _, due := range d.Dues {
+		if due.Event != "" {
+			out = append(out, due.Event)
+		}
+	}
+	slices.Sort(out)
+	out = slices.Compact(out)
+	return out[:min(len(out), schemas.MaxStatusNames)]
 }
 
 // revisions is what is applied, by scope.

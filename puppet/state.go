@@ -32,6 +32,12 @@ type journal struct {
 	Wanted                            // bucket and scopes
 	Run      *Run                     `json:"run,omitzero"` // the run under way
 	Last     time.Time                `json:"last,omitzero"`
+	Seen     time.Time                `json:"seen,omitzero"`     // when the report was written that was looked at last
+	Noticed  map[string]time.Time     `json:"noticed,omitempty"` // when each due was first seen
+	Limit    schemas.Limit            `json:"limit,omitzero"`
+	Unknown  time.Time                `json:"unknown,omitzero"` // since when no keeper has answered
+	Alone    time.Time                `json:"alone,omitzero"`   // when a run starts without a permit
+	Reported reported                 `json:"reported,omitzero"`
 	Retry    *Retry                   `json:"retry,omitzero"`
 	Unproven map[schemas.Scope]string `json:"unproven,omitempty"`
 }
