@@ -267,7 +267,9 @@ func TestLoopRenewsItsPermit(t *testing.T) {
 func TestLoopRetryAsksAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, n *node) {
 		n.limited(50)
-		n.agent.set(func(a *agent) { a.results = []puppet.Result{{Outcome: puppet.Failed, Reason: "x"}, {Outcome: puppet.Changed}} })
+		n.agent.set(func(a *agent) {
+			a.results = []puppet.Result{{Outcome: puppet.Failed, Reason: "x"}, {Outcome: puppet.Changed}}
+		})
 		n.start()
 		n.put(web, "fw=80")
 		n.pass(time.Second)

@@ -39,6 +39,7 @@ func (l *Loop) read(ctx context.Context) error {
 	reading, err := l.cfg.Store.Read(ctx, l.cfg.Scopes)
 	if err != nil {
 		l.say("bucket", remark{text: "cannot be read: " + err.Error()})
+		l.faults = map[string]string{"bucket": clip("cannot be read: " + err.Error())}
 		l.readAgain(true)
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -102,12 +103,34 @@ func TestAgentCommand(t *testing.T) {
 			s := newStage(t)
 			agent := s.agent(record, func(c *puppet.AgentConfig) { c.Proof = tt.proof })
 			tt.order.Wanted = "/x/run.json"
+			tt.order.Changes = []puppet.Due{
+				{Scope: "group/web", Entry: "fw", Why: "changed", Event: "e1"}, {Scope: "group/web", Entry: "my::text[x y]", Why: "removed"}, {Scope: "common", Why: "unproven"},
+			}
 			wait(t, agent, start(t, agent, tt.order))
 			if got := s.read("args"); got != tt.args {
 				t.Errorf("arguments %q, want %q", got, tt.args)
 			}
 			env := s.read("env")
-			for _, want := range []string{"BELLPULL_RUN=r1\n", "BELLPULL_WANTED=/x/run.json\n"} {
+			changes := regexp.MustCompile(`(?m)^BELLPULL_CHANGES=(.*)$`).FindStringSubmatch(env)
+			if changes == nil {
+				t.Fatalf("environment lacks BELLPULL_CHANGES:\n%s", env)
+			}
+			body, err := os.ReadFile(changes[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []string{
+				`"run":"r1"`, fmt.Sprintf(`"noop":%v`, tt.order.Noop), `{"scope":"group/web","entry":"fw","why":"changed","event":"e1"}`,
+				`{"scope":"common","entry":"","why":"unproven"}`,
+			} {
+				if !strings.Contains(string(body), want) {
+					t.Errorf("%s lacks %s: %s", changes[1], want, body)
+				}
+			}
+			for _, want := range []string{
+				"BELLPULL_RUN=r1\n", "BELLPULL_WANTED=/x/run.json\n", "BELLPULL_SCOPES=common,group/web\n",
+				"BELLPULL_ENTRIES=group/web fw\n", "group/web my::text[x y]\n",
+			} {
 				if !strings.Contains(env, want) {
 					t.Errorf("environment lacks %q:\n%s", want, env)
 				}
@@ -174,5 +197,24 @@ func TestAgentApplyProof(t *testing.T) {
 				t.Errorf("%q because %q, want %q", result.Outcome, result.Reason, tt.want)
 			}
 		})
+	}
+}
+
+// However much has changed, the run can be started, and its file is whole.
+func TestAgentManyChanges(t *testing.T) {
+	s := newStage(t)
+	agent := s.agent("echo ${#BELLPULL_ENTRIES} > size; cp $BELLPULL_CHANGES all", func(c *puppet.AgentConfig) { c.Proof = puppet.ProofExit })
+	order := puppet.Order{ID: "r1"}
+	for i := range 10_000 {
+		order.Changes = append(order.Changes, puppet.Due{Scope: "group/web", Entry: fmt.Sprintf("my_firewall::rules[tcp-%d]", i), Why: "new"})
+	}
+	if result := wait(t, agent, start(t, agent, order)); !result.Success() {
+		t.Fatalf("%q because %q", result.Outcome, result.Reason)
+	}
+	if size, err := strconv.Atoi(strings.TrimSpace(s.read("size"))); err != nil || size < 30<<10 || size > 32<<10 {
+		t.Errorf("BELLPULL_ENTRIES has %d bytes, %v, want nearly 32 KiB", size, err)
+	}
+	if got := strings.Count(s.read("all"), `"why":"new"`); got != 10_000 {
+		t.Errorf("the file has %d changes, want 10000", got)
 	}
 }
