@@ -36,8 +36,10 @@ type node struct {
 	keeper   *keeper       // nil = permits are unknown here
 	patience time.Duration // watch.permits_unavailable
 	random   float64
-	alive    int
-	told     []schemas.Status
+
+	mu    sync.Mutex
+	alive int              // signs of life
+	told  []schemas.Status // what was reported
 }
 
 type logText struct {
@@ -78,7 +80,8 @@ func (n *node) loop() *puppet.Loop {
 		Digester: n.digester, Timing: n.timing, Random: func() float64 { return n.random },
 		Logger:             hclog.New(&hclog.LoggerOptions{Output: io.Writer(n.log), Level: hclog.Debug, DisableTime: true}),
 		PermitsUnavailable: n.patience, Version: "1.2.3",
-		Report: func(s schemas.Status) { n.told = append(n.told, s) }, Alive: func() { n.alive++ },
+		Report: func(s schemas.Status) { n.mu.Lock(); defer n.mu.Unlock(); n.told = append(n.told, s) },
+		Alive:  func() { n.mu.Lock(); defer n.mu.Unlock(); n.alive++ },
 	}
 	if n.keeper != nil {
 		cfg.Permits = n.keeper

@@ -32,7 +32,7 @@ func TestLoopPermit(t *testing.T) {
 		n.pass(time.Hour)
 		n.wantRuns(0)
 		n.wantLog("waiting", "waiting for a permit", "fw new")
-		if last := n.told[len(n.told)-1]; last.State != schemas.NodeQueued || last.Permit == nil || !last.Permit.Granted.IsZero() {
+		if last := n.status(); last.State != schemas.NodeQueued || last.Permit == nil || !last.Permit.Granted.IsZero() {
 			t.Errorf("status %+v, want queued", last)
 		}
 		n.keeper.grant()

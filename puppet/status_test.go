@@ -10,17 +10,31 @@ import (
 	"github.com/bellpull/bellpull/schemas"
 )
 
+// statuses are those that were reported.
+func (n *node) statuses() []schemas.Status {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.told)
+}
+
 func (n *node) status() schemas.Status {
 	n.t.Helper()
-	if len(n.told) == 0 {
-		n.t.Fatal("no status was told")
+	all := n.statuses()
+	if len(all) == 0 {
+		n.t.Fatal("no status was reported")
 	}
-	return n.told[len(n.told)-1]
+	return all[len(all)-1]
+}
+
+func (n *node) signsOfLife() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.alive
 }
 
 func (n *node) states() []schemas.NodeState {
 	var out []schemas.NodeState
-	for _, s := range n.told {
+	for _, s := range n.statuses() {
 		out = append(out, s.State)
 	}
 	return slices.Compact(out)
@@ -62,17 +76,17 @@ func TestLoopStatus(t *testing.T) {
 		if got, want := n.states(), []schemas.NodeState{"unknown", "converged", "waiting", "running", "failed", "running", "converged"}; !slices.Equal(got, want) && !slices.Equal(got, want[1:]) {
 			t.Errorf("states %q, want %q", got, want)
 		}
-		for _, s := range n.told {
+		for _, s := range n.statuses() {
 			if body := must(s.Marshal()); strings.Contains(string(body), `"80"`) || len(body) > 4096 {
 				t.Errorf("status %s: a value, or too long", body)
 			}
 		}
 
 		// The same is not told twice, and a restart tells it once.
-		told := len(n.told)
+		told := len(n.statuses())
 		n.pass(24 * time.Hour)
-		if len(n.told) != told {
-			t.Errorf("%d statuses in a day in which nothing happened", len(n.told)-told)
+		if got := len(n.statuses()); got != told {
+			t.Errorf("%d statuses in a day in which nothing happened", got-told)
 		}
 		n.restart()
 		n.pass(time.Minute)
@@ -152,9 +166,9 @@ func TestLoopStatusStates(t *testing.T) {
 func TestLoopIsAlive(t *testing.T) {
 	bubble(t, func(t *testing.T, n *node) {
 		n.booked0()
-		before := n.alive
+		before := n.signsOfLife()
 		n.pass(10 * time.Minute)
-		if got := n.alive - before; got < 10 || got > 20 {
+		if got := n.signsOfLife() - before; got < 10 || got > 20 {
 			t.Errorf("%d signs of life in 10 minutes, want 10", got)
 		}
 	})
