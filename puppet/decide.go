@@ -70,6 +70,7 @@ type Situation struct {
 const (
 	pollLock     = 2 * time.Second
 	pollDisabled = 15 * time.Second
+	pollReport   = 5 * time.Second
 )
 
 // Decide answers what to do. It changes nothing.

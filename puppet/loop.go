@@ -248,6 +248,9 @@ func (l *Loop) wake() time.Time {
 	at := earlier(l.readAt, time.Now().Add(wakeAtLeast))
 	if l.run == nil {
 		at = earlier(at, l.until)
+		if len(l.noticed) > 0 { // somebody else's run may be proof meanwhile
+			at = earlier(at, time.Now().Add(pollReport))
+		}
 		if expiry := l.wanted.nextExpiry(time.Now().Add(-l.cfg.Timing.Skew)); !expiry.IsZero() {
 			at = earlier(at, expiry.Add(l.cfg.Timing.Skew))
 		}

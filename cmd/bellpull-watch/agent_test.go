@@ -69,6 +69,7 @@ func TestRealPuppetAgent(t *testing.T) {
 		t.Error("the report lacks the run's id")
 	}
 
+	t.Run("others", func(t *testing.T) { realOthers(t, s, command) })
 	t.Run("disabled", func(t *testing.T) { realDisabled(t, s, command) })
 	t.Run("stopped", func(t *testing.T) { realStopped(t, s, m, command) })
 }
