@@ -136,6 +136,11 @@ func (b *Bucket) initPermits(ctx context.Context) error {
 			return err
 		}
 	}
+	return b.initConsumer(ctx)
+}
+
+// initConsumer makes sure that there is the consumer that hands out the tokens.
+func (b *Bucket) initConsumer(ctx context.Context) error {
 	return b.withJetStream(ctx, func(ctx context.Context, js jetstream.JetStream) error {
 		_, err := js.CreateOrUpdateConsumer(ctx, b.permitsStream(), jetstream.ConsumerConfig{
 			Durable: b.permitConsumer(), FilterSubject: b.permitTokens(),

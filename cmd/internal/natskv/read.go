@@ -20,13 +20,26 @@ import (
 // error: Reading.Bucket is "" then; an id that cannot be read matches
 // [schemas.ErrInvalid].
 func (b *Bucket) Read(ctx context.Context, scopes []schemas.Scope) (schemas.Reading, error) {
+	return b.read(ctx, scopes, false)
+}
+
+// ReadNode is [Bucket.Read] for the watcher: the limit of simultaneous runs comes
+// in the same round trip. A limit that was not answered is not known.
+func (b *Bucket) ReadNode(ctx context.Context, scopes []schemas.Scope) (schemas.Reading, error) {
+	return b.read(ctx, scopes, true)
+}
+
+func (b *Bucket) read(ctx context.Context, scopes []schemas.Scope, limit bool) (schemas.Reading, error) {
 	ctx, cancel := bounded(ctx, CallTimeout)
 	defer cancel()
-	all := make([]*nats.Msg, 0, len(scopes)+1)
+	all := make([]*nats.Msg, 0, len(scopes)+2)
 	for _, scope := range scopes {
 		all = append(all, nats.NewMsg(b.lastMessage(scope.Key())))
 	}
 	all = append(all, nats.NewMsg(b.lastMessage(schemas.BucketKey)))
+	if limit {
+		all = append(all, nats.NewMsg(b.lastPermitMessage(b.permitLimit())))
+	}
 	answers := b.requests(ctx, all)
 
 	info, err := b.bucketInfo(answers[len(scopes)])
@@ -41,6 +54,10 @@ func (b *Bucket) Read(ctx context.Context, scopes []schemas.Scope) (schemas.Read
 		} else {
 			reading.Scopes[i] = m.reading(scope)
 		}
+	}
+	if limit {
+		// One that cannot be read is not known: the last known one counts.
+		reading.Limit, _, _ = b.limitOf(answers[len(scopes)+1])
 	}
 	return reading, nil
 }

@@ -2,6 +2,7 @@ package natskv
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/bellpull/bellpull/schemas"
@@ -64,21 +65,66 @@ func (n names) statusStream() string { return "BELLPULL_STATUS_" + n.bucket }
 func (n names) statuses() string     { return "bellpull.status." + n.bucket + ".>" }
 
 // The permits: the limit, the tokens with their consumer, the key of the handles.
-func (n names) permitsStream() string  { return "BELLPULL_PERMITS_" + n.bucket }
-func (n names) permits() string        { return "bellpull.permits." + n.bucket + ".>" }
-func (n names) permitLimit() string    { return "bellpull.permits." + n.bucket + ".limit" }
-func (n names) permitKey() string      { return "bellpull.permits." + n.bucket + ".key" }
-func (n names) permitTokens() string   { return "bellpull.permits." + n.bucket + ".token.*" }
+func (n names) permitsStream() string { return "BELLPULL_PERMITS_" + n.bucket }
+func (n names) permits() string       { return "bellpull.permits." + n.bucket + ".>" }
+func (n names) permitLimit() string   { return "bellpull.permits." + n.bucket + ".limit" }
+func (n names) permitKey() string     { return "bellpull.permits." + n.bucket + ".key" }
+func (n names) permitTokens() string  { return "bellpull.permits." + n.bucket + ".token.*" }
+func (n names) permitToken(id uint64) string {
+	return fmt.Sprintf("bellpull.permits.%s.token.%d", n.bucket, id)
+}
 func (n names) permitConsumer() string { return "permits" }
+
+// tokenID is the inverse of permitToken; 0 is no token.
+func (n names) tokenID(subject string) uint64 {
+	text, ok := strings.CutPrefix(subject, strings.TrimSuffix(n.permitTokens(), "*"))
+	id, err := strconv.ParseUint(text, 10, 64)
+	if !ok || err != nil {
+		return 0
+	}
+	return id
+}
+
+// nextToken asks the consumer for a token.
+func (n names) nextToken() string {
+	return "$JS.API.CONSUMER.MSG.NEXT." + n.permitsStream() + "." + n.permitConsumer()
+}
+
+// lastPermitMessage asks for the last message of one of the permits' subjects.
+func (n names) lastPermitMessage(subject string) string {
+	return "$JS.API.DIRECT.GET." + n.permitsStream() + "." + subject
+}
+
+// What a node asks keepers, and what it says of itself. token is [nodeToken].
+func (n names) permitRequest(token string) string { return "bellpull.permit." + n.bucket + "." + token }
+func (n names) status(token string) string        { return "bellpull.status." + n.bucket + "." + token }
+
+// lastToken is the last token of a subject.
+func lastToken(subject string) string { return subject[strings.LastIndexByte(subject, '.')+1:] }
 
 // inbox is the prefix of the subjects on which a node receives replies; its
 // credentials allow no other.
 func inbox(node string) (string, error) {
+	token, err := nodeToken(node)
+	return "_INBOX_" + token, err
+}
+
+// nodeToken is a certname as one token of a subject: web1/example/com.
+func nodeToken(node string) (string, error) {
 	scope, err := schemas.ParseScope("node/" + node)
 	if err != nil || strings.Contains(node, "/") {
 		return "", &schemas.InvalidError{What: fmt.Sprintf("certname %q", node), Faults: []schemas.Fault{
 			{Message: "is not a certname: letters, digits and . _ : - only"},
 		}}
 	}
-	return "_INBOX_" + strings.TrimPrefix(scope.Key(), "node."), nil
+	return strings.TrimPrefix(scope.Key(), "node."), nil
+}
+
+// nodeOf is the inverse of nodeToken.
+func nodeOf(token string) (string, error) {
+	scope, err := schemas.ScopeFromKey("node." + token)
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimPrefix(string(scope), "node/"), nil
 }
