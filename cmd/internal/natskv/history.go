@@ -25,7 +25,7 @@ func (b *Bucket) History(ctx context.Context, scope schemas.Scope) ([]Revision, 
 	ctx, cancel := bounded(ctx, CallTimeout)
 	defer cancel()
 	var out []Revision
-	err := b.scan(ctx, jetstream.ConsumerConfig{
+	err := b.scan(ctx, b.stream(), jetstream.ConsumerConfig{
 		DeliverPolicy: jetstream.DeliverAllPolicy, FilterSubject: b.subject(scope.Key()),
 	}, func(m message) error {
 		out = append(out, m.written())

@@ -31,7 +31,7 @@ func (b *Bucket) Keeping() Keeping {
 
 // AskingNode is the node whose request came on the subject, by its certname. The
 // error matches [schemas.ErrInvalid].
-func (b *Bucket) AskingNode(subject string) (string, error) { return nodeOf(lastToken(subject)) }
+func (b *Bucket) AskingNode(subject string) (string, error) { return b.nodeIn(subject) }
 
 // PermitKey reads the key of the permits' handles, which only keepers may read.
 // The error matches [schemas.ErrNotFound] when `bellpull init` has not made it.

@@ -30,7 +30,7 @@ func (b *Bucket) Scopes(ctx context.Context, prefix string) ([]ScopeInfo, error)
 	ctx, cancel := bounded(ctx, manageTimeout)
 	defer cancel()
 	infos := make(map[string]ScopeInfo) // a key written meanwhile comes twice
-	err := b.scan(ctx, jetstream.ConsumerConfig{
+	err := b.scan(ctx, b.stream(), jetstream.ConsumerConfig{
 		DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, FilterSubject: b.subject(">"), HeadersOnly: true,
 	}, func(m message) error {
 		scope, err := schemas.ScopeFromKey(m.key)

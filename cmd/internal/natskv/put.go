@@ -102,29 +102,40 @@ func (b *Bucket) publish(ctx context.Context, subject, id string, body []byte, e
 	for {
 		answer := b.requests(ctx, []*nats.Msg{m})[0]
 		repeated = repeated || answer.repeated
-		if answer.err != nil {
-			return 0, repeated, answer.err
+		sequence, err := b.stored(answer)
+		var refused *jetstream.APIError
+		if !errors.As(err, &refused) {
+			return sequence, repeated, err
 		}
-		var ack struct {
-			jetstream.PubAck
-			Error *jetstream.APIError `json:"error"`
-		}
-		if err := json.Unmarshal(answer.msg.Data, &ack); err != nil {
-			return 0, repeated, fmt.Errorf("%w: NATS at %s answered with no acknowledgement: %w", schemas.ErrUnavailable, b.place(), err)
-		}
-		if ack.Error == nil {
-			return ack.Sequence, repeated, nil
-		}
-		switch ack.Error.ErrorCode {
+		switch refused.ErrorCode {
 		case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant:
 			return 0, repeated, errSequence
 		case codeMsgTooLong:
-			return 0, repeated, fmt.Errorf("%w: %w", schemas.ErrInvalid, ack.Error)
+			return 0, repeated, fmt.Errorf("%w: %w", schemas.ErrInvalid, refused)
 		case codeInProcess:
 			if pause(ctx) {
 				continue
 			}
 		}
-		return 0, repeated, fmt.Errorf("%w: %w", schemas.ErrUnavailable, ack.Error)
+		return 0, repeated, err
 	}
+}
+
+// stored is the sequence under which JetStream says that it has stored a message.
+// What it refuses is a [jetstream.APIError].
+func (b *Bucket) stored(a answer) (uint64, error) {
+	if a.err != nil {
+		return 0, a.err
+	}
+	var ack struct {
+		jetstream.PubAck
+		Error *jetstream.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(a.msg.Data, &ack); err != nil {
+		return 0, fmt.Errorf("%w: NATS at %s answered with no acknowledgement: %w", schemas.ErrUnavailable, b.place(), err)
+	}
+	if ack.Error != nil {
+		return 0, fmt.Errorf("%w: %w", schemas.ErrUnavailable, ack.Error)
+	}
+	return ack.Sequence, nil
 }

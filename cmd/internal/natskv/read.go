@@ -87,9 +87,10 @@ func (b *Bucket) bucketInfo(a answer) (schemas.BucketInfo, error) {
 	return schemas.ParseBucketInfo(m.body)
 }
 
-// message is one message of the bucket's stream.
+// message is one message of one of the bucket's streams.
 type message struct {
-	key      string
+	subject  string
+	key      string // of a document; "" = it is none
 	revision uint64
 	time     time.Time
 	header   nats.Header
@@ -113,8 +114,9 @@ func (b *Bucket) message(a answer) (message, error) {
 	if err != nil {
 		return message{}, fmt.Errorf("%w: JetStream answered without a time: %w", schemas.ErrUnavailable, err)
 	}
+	subject := streamHeader(a.msg, jetstream.SubjectHeader)
 	return message{
-		key: b.key(streamHeader(a.msg, jetstream.SubjectHeader)), revision: revision, time: at,
+		subject: subject, key: b.key(subject), revision: revision, time: at,
 		header: a.msg.Header, body: a.msg.Data,
 	}, nil
 }

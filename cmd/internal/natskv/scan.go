@@ -22,18 +22,18 @@ const (
 	scanIdle    = time.Minute // between two requests, while each works
 )
 
-// scan hands the messages of a consumer to each, until it has had all that were
+// scan hands the messages of a consumer of the stream to each, until it has had all that were
 // stored when it began. The consumer is gone afterwards.
-func (b *Bucket) scan(ctx context.Context, cfg jetstream.ConsumerConfig, each func(message) error) error {
+func (b *Bucket) scan(ctx context.Context, stream string, cfg jetstream.ConsumerConfig, each func(message) error) error {
 	cfg.AckPolicy, cfg.MemoryStorage, cfg.InactiveThreshold = jetstream.AckNonePolicy, true, scanIdle
 	var stopped error // by each; it is none of NATS's errors
 	err := b.withJetStream(ctx, func(ctx context.Context, js jetstream.JetStream) error {
-		consumer, err := js.CreateConsumer(ctx, b.stream(), cfg)
+		consumer, err := js.CreateConsumer(ctx, stream, cfg)
 		if err != nil {
 			return err
 		}
 		defer func() { // after ctx's end the server does so by itself
-			_ = js.DeleteConsumer(ctx, b.stream(), consumer.CachedInfo().Name)
+			_ = js.DeleteConsumer(ctx, stream, consumer.CachedInfo().Name)
 		}()
 		for more := consumer.CachedInfo().NumPending > 0; more && stopped == nil; {
 			more, err = b.fetch(ctx, consumer, func(m message) bool {
@@ -71,7 +71,7 @@ func (b *Bucket) fetch(ctx context.Context, consumer jetstream.Consumer, each fu
 			return false, err
 		}
 		goOn := each(message{
-			key: b.key(next.Subject()), revision: meta.Sequence.Stream, time: meta.Timestamp,
+			subject: next.Subject(), key: b.key(next.Subject()), revision: meta.Sequence.Stream, time: meta.Timestamp,
 			header: next.Headers(), body: next.Data(),
 		})
 		if !goOn || meta.NumPending == 0 {
@@ -124,7 +124,7 @@ func (b *Bucket) All(ctx context.Context, each func(schemas.ScopeReading) error)
 		return Position{}, err
 	}
 	var newest uint64
-	err = b.scan(ctx, jetstream.ConsumerConfig{
+	err = b.scan(ctx, b.stream(), jetstream.ConsumerConfig{
 		DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, FilterSubject: b.subject(">"),
 	}, func(m message) error {
 		newest = max(newest, m.revision)

@@ -99,8 +99,24 @@ func (n names) lastPermitMessage(subject string) string {
 func (n names) permitRequest(token string) string { return "bellpull.permit." + n.bucket + "." + token }
 func (n names) status(token string) string        { return "bellpull.status." + n.bucket + "." + token }
 
-// lastToken is the last token of a subject.
-func lastToken(subject string) string { return subject[strings.LastIndexByte(subject, '.')+1:] }
+// lastStatus asks for a node's last status.
+func (n names) lastStatus(token string) string {
+	return "$JS.API.DIRECT.GET." + n.statusStream() + "." + n.status(token)
+}
+
+// nodeIn is the certname at the end of a subject that permitRequest or status made.
+func (n names) nodeIn(subject string) (string, error) {
+	for _, prefix := range []string{n.permitRequest(""), n.status("")} {
+		if token, ok := strings.CutPrefix(subject, prefix); ok {
+			scope, err := schemas.ScopeFromKey("node." + token)
+			if err != nil || strings.Contains(token, ".") {
+				break
+			}
+			return strings.TrimPrefix(string(scope), "node/"), nil
+		}
+	}
+	return "", &schemas.InvalidError{What: fmt.Sprintf("subject %q", subject), Faults: []schemas.Fault{{Message: "ends in no certname"}}}
+}
 
 // inbox is the prefix of the subjects on which a node receives replies; its
 // credentials allow no other.
@@ -118,13 +134,4 @@ func nodeToken(node string) (string, error) {
 		}}
 	}
 	return strings.TrimPrefix(scope.Key(), "node."), nil
-}
-
-// nodeOf is the inverse of nodeToken.
-func nodeOf(token string) (string, error) {
-	scope, err := schemas.ScopeFromKey("node." + token)
-	if err != nil {
-		return "", err
-	}
-	return strings.TrimPrefix(string(scope), "node/"), nil
 }

@@ -2,10 +2,10 @@ package natskv
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -173,24 +173,15 @@ func (b *Bucket) addTokens(ctx context.Context, look tokenLook, n int) (added in
 		id++
 		m := nats.NewMsg(b.permitToken(id))
 		m.Header.Set(jetstream.ExpectedLastSeqHeader, strconv.FormatUint(last, 10))
-		answer := b.requests(ctx, []*nats.Msg{m})[0]
-		if answer.err != nil {
-			return added, answer.err
+		sequence, err := b.stored(b.requests(ctx, []*nats.Msg{m})[0])
+		var refused *jetstream.APIError
+		if errors.As(err, &refused) && (refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
+			return added, nil // somebody else is at it
 		}
-		var ack struct {
-			jetstream.PubAck
-			Error *jetstream.APIError `json:"error"`
+		if err != nil {
+			return added, err
 		}
-		if err := json.Unmarshal(answer.msg.Data, &ack); err != nil {
-			return added, fmt.Errorf("%w: NATS at %s answered with no acknowledgement: %w", schemas.ErrUnavailable, b.place(), err)
-		}
-		if ack.Error != nil {
-			if ack.Error.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || ack.Error.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant {
-				return added, nil // somebody else is at it
-			}
-			return added, fmt.Errorf("%w: %w", schemas.ErrUnavailable, ack.Error)
-		}
-		last = ack.Sequence
+		last = sequence
 	}
 	return added, nil
 }
@@ -201,7 +192,7 @@ func (b *Bucket) removeTokens(ctx context.Context, look tokenLook, n int) (remov
 		if removed == n {
 			break
 		}
-		if err := b.removeToken(ctx, id); err != nil {
+		if err := b.removeToken(ctx, id, math.MaxUint64); err != nil {
 			return removed, err
 		}
 		removed++
@@ -212,26 +203,30 @@ func (b *Bucket) removeTokens(ctx context.Context, look tokenLook, n int) (remov
 // removeDead clears away tokens that somebody acknowledged: nothing hands them out again.
 func (b *Bucket) removeDead(ctx context.Context, look tokenLook) error {
 	for _, id := range look.tokens {
-		m, err := b.message(b.permitMessage(ctx, b.permitToken(id)))
-		if err != nil {
+		if err := b.removeToken(ctx, id, look.floor); err != nil {
 			return err
-		}
-		if m.revision != 0 && m.revision <= look.floor {
-			if err := b.removeToken(ctx, id); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
 }
 
-// removeToken deletes a token; one that is held ends for the consumer at once.
-func (b *Bucket) removeToken(ctx context.Context, id uint64) error {
-	return b.withJetStream(ctx, func(ctx context.Context, js jetstream.JetStream) error {
+// removeToken deletes a token, provided that its sequence is at most last; one that
+// is held ends for the consumer at once. It is not purged: a purge makes the consumer
+// (nats-server 2.15) pass over what other holders say until their lease ends.
+func (b *Bucket) removeToken(ctx context.Context, id, last uint64) error {
+	m, err := b.message(b.permitMessage(ctx, b.permitToken(id)))
+	if err != nil || m.revision == 0 || m.revision > last {
+		return err
+	}
+	err = b.withJetStream(ctx, func(ctx context.Context, js jetstream.JetStream) error {
 		stream, err := js.Stream(ctx, b.permitsStream())
 		if err != nil {
 			return err
 		}
-		return stream.Purge(ctx, jetstream.WithPurgeSubject(b.permitToken(id)))
+		return stream.DeleteMsg(ctx, m.revision)
 	})
+	if errors.Is(err, schemas.ErrNotFound) || errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil // somebody else was faster
+	}
+	return err
 }
