@@ -341,6 +341,7 @@ func TestDeadInLine(t *testing.T) {
 	f.keep()
 	first := f.ask("first.example.com")
 	permit := first.granted()
+	clients := f.server.Embedded().NumClients()
 	for i := range 5 {
 		gone := f.ask(fmt.Sprintf("gone%d.example.com", i)).waiting()
 		if i%2 == 0 {
@@ -349,6 +350,7 @@ func TestDeadInLine(t *testing.T) {
 			gone.bucket.Close()
 		}
 	}
+	f.until("NATS knows that two are gone", func() bool { return f.server.Embedded().NumClients() == clients+3 })
 	last := f.ask("last.example.com").waiting()
 	begin := time.Now()
 	first.release(permit)

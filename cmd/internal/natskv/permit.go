@@ -114,7 +114,13 @@ func (p *Permits) stand(ctx context.Context, waiting func()) (granted *schemas.P
 	if err != nil {
 		return nil, false, p.b.explain(err)
 	}
-	defer func() { _ = line.Unsubscribe() }() // fails only when the connection has ended
+	defer func() {
+		if granted == nil {
+			p.refuse(line, replies)
+		} else {
+			_ = line.Unsubscribe() // fails only when the connection has ended
+		}
+	}()
 	if err := p.send(inbox, PermitAsk{Action: PermitAcquire}); err != nil {
 		return nil, false, p.b.explain(err)
 	}
@@ -125,7 +131,6 @@ func (p *Permits) stand(ctx context.Context, waiting func()) (granted *schemas.P
 		case <-p.b.link.ended:
 			return nil, heard, nil
 		case <-ctx.Done():
-			p.refuse(line, replies)
 			return nil, heard, nil
 		case <-alarms:
 			return nil, heard, nil // the connection is new: the keeper may have struck us off
@@ -156,10 +161,13 @@ func (p *Permits) stand(ctx context.Context, waiting func()) (granted *schemas.P
 	}
 }
 
-// refuse leaves the line, and gives back what was granted at that moment. A grant
-// that comes later finds nobody, which the keeper is told by NATS.
+// refuse leaves the line, and gives back what was granted before the server has
+// heard of it. A grant that comes later finds nobody, which NATS tells the keeper.
 func (p *Permits) refuse(line *nats.Subscription, replies <-chan *nats.Msg) {
-	_ = line.Unsubscribe()
+	ctx, cancel := context.WithTimeout(context.Background(), p.b.cfg.Timeout)
+	defer cancel()
+	_ = line.Drain() // unlike Unsubscribe it takes what is on its way
+	_ = p.b.nc.FlushWithContext(ctx)
 	for {
 		select {
 		case m := <-replies:
