@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"path/filepath"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/bellpull/bellpull/cmd/internal/cli"
 	"github.com/bellpull/bellpull/cmd/internal/config"
 	"github.com/bellpull/bellpull/cmd/internal/natskv"
 	"github.com/bellpull/bellpull/cmd/internal/puppetcert"
@@ -41,6 +43,11 @@ func newNode(ctx context.Context, cfg config.Config, file string, log hclog.Logg
 			return nil, err
 		}
 		n.certname = names["certname"]
+	}
+	if n.certname == "" {
+		return nil, &schemas.InvalidError{What: "configuration", Faults: []schemas.Fault{
+			{Pointer: "node.certname", Message: "is not set, and neither is nats.tls.cert, which would tell it: the node reports its status by it"},
+		}}
 	}
 	if n.dir, err = statedir.Open(cfg.State); err != nil {
 		return nil, err
@@ -79,11 +86,38 @@ func (n *node) newAgent(ctx context.Context, file string) error {
 	return err
 }
 
-func (n *node) loop(store puppet.Store) *puppet.Loop {
+// tell returns what tells a status to everybody who wants to know it: the bucket,
+// and metrics where they are asked for.
+func (n *node) tell(ctx context.Context, bucket *natskv.Bucket) (told func(schemas.Status), stop func(), err error) {
+	version, _, _ := cli.Version()
+	figures := newMetrics(n.cfg.Watch.Metrics, version, n.log)
+	unserve := func() {}
+	if figures != nil && n.cfg.Watch.Metrics.Listen != "" {
+		if unserve, err = figures.serve(ctx, n.cfg.Watch.Metrics.Listen); err != nil {
+			return nil, nil, err
+		}
+	}
+	reporter, err := bucket.Reporter()
+	if err != nil {
+		unserve()
+		return nil, nil, err
+	}
+	told = func(s schemas.Status) {
+		reporter.Report(s)
+		if figures != nil {
+			figures.take(s)
+		}
+	}
+	return told, func() { reporter.Close(); unserve() }, nil
+}
+
+func (n *node) loop(bucket *natskv.Bucket, told func(schemas.Status), alive func()) *puppet.Loop {
 	w := n.cfg.Watch
+	version, _, _ := cli.Version()
 	return puppet.NewLoop(puppet.LoopConfig{
-		Store: store, Runner: n.agent, Proof: n.agent.Proof(), Scopes: n.scopes, Node: n.certname, Dir: n.dir, Digester: n.digester,
+		Store: store{bucket}, Runner: n.agent, Proof: n.agent.Proof(), Scopes: n.scopes, Node: n.certname, Dir: n.dir, Digester: n.digester,
 		Timing: puppet.Timing{Quiet: w.Quiet, QuietMax: w.QuietMax, Splay: w.Splay, MinInterval: w.MinInterval, Skew: w.Skew},
 		Resync: w.Resync, Logger: n.log,
+		Permits: bucket.Permits(), PermitsUnavailable: time.Duration(w.PermitsUnavailable), Version: version, Report: told, Alive: alive,
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/bellpull/bellpull/cmd/internal/cli"
 	"github.com/bellpull/bellpull/cmd/internal/config"
 	"github.com/bellpull/bellpull/cmd/internal/natskv"
+	"github.com/bellpull/bellpull/schemas"
 )
 
 func run(ctx context.Context, streams cli.Streams, args []string) error {
@@ -82,11 +83,20 @@ func watch(ctx context.Context, cfg config.Config, file string, log hclog.Logger
 	if err != nil {
 		return err
 	}
-	log.Info("watching", "scopes", n.scopes, "command", n.command, "proof", n.agent.Proof(), "state", n.dir)
-	if err := notifyReady(); err != nil {
-		log.Warn("the service manager was not told that the watcher is ready", "error", err)
+	told, stop, err := n.tell(ctx, bucket)
+	if err != nil {
+		return err
 	}
-	return n.loop(bucket).Run(ctx, notices)
+	defer stop()
+	log.Info("watching", "scopes", n.scopes, "command", n.command, "proof", n.agent.Proof(), "state", n.dir)
+	manager := newService(log)
+	manager.ready()
+	defer manager.stopping()
+	loop := n.loop(bucket, func(s schemas.Status) {
+		told(s)
+		manager.status(s)
+	}, manager.alive)
+	return loop.Run(ctx, notices)
 }
 
 func runOnce(ctx context.Context, cfg config.Config, file string, dryRun bool, log hclog.Logger) error {
@@ -102,7 +112,15 @@ func runOnce(ctx context.Context, cfg config.Config, file string, dryRun bool, l
 		return err
 	}
 	defer bucket.Close()
-	return n.loop(bucket).Once(ctx, dryRun)
+	if dryRun {
+		return n.loop(bucket, nil, nil).Once(ctx, true)
+	}
+	reporter, err := bucket.Reporter()
+	if err != nil {
+		return err
+	}
+	defer reporter.Close()
+	return n.loop(bucket, reporter.Report, nil).Once(ctx, false)
 }
 
 // runEnvironment lets the fact of a run read the configuration that the watcher

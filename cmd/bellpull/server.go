@@ -17,6 +17,7 @@ import (
 
 	"github.com/bellpull/bellpull/cmd/internal/cli"
 	"github.com/bellpull/bellpull/cmd/internal/config"
+	"github.com/bellpull/bellpull/cmd/internal/keeper"
 	"github.com/bellpull/bellpull/cmd/internal/natskv"
 	"github.com/bellpull/bellpull/schemas"
 )
@@ -36,8 +37,9 @@ func (a *app) serverCommand() *cobra.Command {
 		Use:   "server",
 		Short: "Run NATS with JetStream and the bucket in this process",
 		Long: `server runs a NATS server with JetStream in this process, keeps its data in a
-directory, and makes the bucket if it is missing. When it is ready it writes its
-URL to stdout; it ends cleanly on SIGTERM. It has no users yet, so it listens on
+directory, makes the bucket if it is missing, and hands out permits to run where
+there is a limit (bellpull permits). When it is ready it writes its URL to
+stdout; it ends cleanly on SIGTERM. It has no users yet, so it listens on
 the loopback address only.`,
 		Example: `  bellpull server
   bellpull server --listen 127.0.0.1:4333 --store /srv/bellpull`,
@@ -89,6 +91,11 @@ func (a *app) serve(ctx context.Context, o serverOptions) error {
 		}
 		return err
 	}
+	stopKeeping, err := keepPermits(ctx, url, cfg.Bucket, log)
+	if err != nil {
+		return err
+	}
+	defer stopKeeping()
 	log.Info("ready", "url", url, "bucket", cfg.Bucket, "store", o.store)
 	if _, err := fmt.Fprintln(a.streams.Out, url); err != nil {
 		return fmt.Errorf("write the URL: %w", err)
@@ -186,6 +193,24 @@ func makeBucket(ctx context.Context, url, name string, log hclog.Logger) error {
 		log.Info("made the bucket", "bucket", name, "id", result.Bucket.ID)
 	}
 	return err
+}
+
+// keepPermits starts a keeper, which works until stop is called.
+func keepPermits(ctx context.Context, url, name string, log hclog.Logger) (stop func(), err error) {
+	log = log.Named("keeper")
+	bucket, err := natskv.Connect(ctx, natskv.Config{Servers: []string{url}, Name: "bellpull server", Bucket: name, Warn: log.Warn})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := keeper.New(keeper.Config{Bucket: bucket, Logger: log}).Run(ctx); err != nil {
+			log.Error("permits are not kept any more", "error", err)
+		}
+	}()
+	return func() { cancel(); <-done; bucket.Close() }, nil
 }
 
 // serverLog hands what the NATS server says to our log.

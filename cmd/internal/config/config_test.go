@@ -83,6 +83,10 @@ func TestLoadNamesTheFault(t *testing.T) {
 		{"negative quiet", "watch: {quiet: -1s}\n", "watch.quiet: must be"},
 		{"proof", "watch: {proof: hope}\n", "watch.proof: must be agent, apply or exit"},
 		{"relative state", "state: lib\n", "state: must be an absolute path"},
+		{"metrics for everybody", "watch: {metrics: {listen: '0.0.0.0:9469'}}\n", "watch.metrics.listen: must be a loopback address"},
+		{"metrics without a port", "watch: {metrics: {listen: '127.0.0.1'}}\n", "watch.metrics.listen: must be a loopback address"},
+		{"metrics file", "watch: {metrics: {textfile: /var/lib/x.txt}}\n", "watch.metrics.textfile: must be an absolute path that ends in .prom"},
+		{"patience", "watch:\n  permits_unavailable: soon\n", "must be a duration such as 10m, or never"},
 		{"state patterns", "fact: {state: some}\n", "must be all, none, or a list"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -98,6 +102,19 @@ func TestLoadNamesTheFault(t *testing.T) {
 	t.Setenv("BELLPULL_WATCH_QUIET", "soon")
 	if _, err := config.Load(write(t, "")); !errors.Is(err, schemas.ErrInvalid) || !strings.Contains(err.Error(), "$BELLPULL_WATCH_QUIET: ") {
 		t.Errorf("bad variable: got %v, want ErrInvalid that names it", err)
+	}
+}
+
+func TestPatience(t *testing.T) {
+	for text, want := range map[string]time.Duration{"": 10 * time.Minute, "watch: {permits_unavailable: 0s}": 0, "watch: {permits_unavailable: 1h}": time.Hour, "watch: {permits_unavailable: never}": -1} {
+		if got := time.Duration(load(t, write(t, text)).Watch.PermitsUnavailable); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+	t.Setenv("BELLPULL_WATCH_PERMITS_UNAVAILABLE", "never")
+	t.Setenv("BELLPULL_WATCH_METRICS_LISTEN", "localhost:9469")
+	if got := load(t, ""); got.Watch.PermitsUnavailable >= 0 || got.Watch.Metrics.Listen != "localhost:9469" {
+		t.Errorf("by variables: %+v", got.Watch)
 	}
 }
 

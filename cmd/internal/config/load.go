@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -164,6 +166,16 @@ const (
 	digits  = "0123456789"
 )
 
+// loopback reports whether only this machine reaches the address.
+func loopback(address string) bool {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || port == "" {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
 func (c *Config) check() error {
 	var faults []schemas.Fault
 	fault := func(key, message string) { faults = append(faults, schemas.Fault{Pointer: key, Message: message}) }
@@ -181,6 +193,12 @@ func (c *Config) check() error {
 	}
 	if !filepath.IsAbs(c.State) {
 		fault("state", "must be an absolute path")
+	}
+	if at := c.Watch.Metrics.Listen; at != "" && !loopback(at) {
+		fault("watch.metrics.listen", "must be a loopback address with a port, such as 127.0.0.1:9469: the figures have neither TLS nor users")
+	}
+	if file := c.Watch.Metrics.Textfile; file != "" && (!filepath.IsAbs(file) || filepath.Ext(file) != ".prom") {
+		fault("watch.metrics.textfile", "must be an absolute path that ends in .prom, in a directory of node_exporter's textfile collector")
 	}
 	switch c.Watch.Proof {
 	case "", "agent", "apply", "exit":
