@@ -19,6 +19,7 @@ const (
 	Shown    = "shown"         // the fact: a directory of records of what it showed
 	Applied  = "applied.json"  // the watcher: what runs are proven to have used
 	Run      = "run.json"      // the watcher: the run under way
+	Changes  = "changes.json"  // the watcher: what the last run was started for
 	Puppet   = "puppet.json"   // the watcher: what puppet config print said
 	Compiled = "compiled.json" // class bellpull: what the last compile used
 	digest   = "digest.key"
