@@ -48,7 +48,45 @@ func (f *findings) store(ctx context.Context, cfg config.Config) {
 			"the server takes messages of at most %d bytes", seen.MaxPayload)
 	}
 	f.streams(seen)
+	f.herd(ctx, bucket)
 	f.clock(seen)
+}
+
+// herd warns where a change would start many runs at once.
+func (f *findings) herd(ctx context.Context, bucket *natskv.Bucket) {
+	all, err := bucket.Statuses(ctx)
+	if err != nil {
+		f.warn("status", "check the permissions", "%v", err)
+		return
+	}
+	nodes := map[string]natskv.NodeStatus{}
+	for _, s := range all {
+		nodes[s.Node] = s
+	}
+	limit, err := bucket.Limit(ctx)
+	scope, n := herd(nodes)
+	switch {
+	case err != nil:
+		f.warn("permits", "run `bellpull init`", "%v", err)
+	case n > manyNodes && limit.Max == 0:
+		f.warn("permits", "set a limit (bellpull permits set N) or a splay (watch.splay)", "%d nodes run at once when %s changes", n, scope)
+	default:
+		f.ok("permits", "limit of simultaneous runs: %v; %d nodes have reported", limit, len(nodes))
+	}
+	f.behind(nodes)
+}
+
+// behind warns of nodes that would not notice a server that is behind.
+func (f *findings) behind(nodes map[string]natskv.NodeStatus) {
+	n := 0
+	for _, s := range nodes {
+		if s.Status.Proof == "fact" {
+			n++
+		}
+	}
+	if n > 0 {
+		f.warn("proof", "include class bellpull on them", "on %d of %d nodes a Puppet Server that is behind goes unnoticed: their catalogs lack class bellpull", n, len(nodes))
+	}
 }
 
 // scopes reads what this node would read. It reports whether that was answered.

@@ -49,6 +49,7 @@ func TestScripts(t *testing.T) {
 //	raw KEY BODY        writes as a plain KV client does: any key, any body
 //	del KEY             deletes a key as a plain KV client does
 //	stream JSON         makes a stream
+//	report NODE JSON    a node's status, with these members beside node and bucket
 //	code N COMMAND...   the command must end with N, and, unless N is 0, with
 //	                    nothing on stdout and one line on stderr
 //	until FILE PATTERN  waits until the file matches
@@ -88,7 +89,7 @@ esac
 func (l *lab) commands() map[string]func(*testscript.TestScript, bool, []string) {
 	commands := map[string]func(*testscript.TestScript, bool, []string){}
 	for name, f := range map[string]func(*testscript.TestScript, []string) error{
-		"nats": l.nats, "nats-stop": l.natsStop, "silent": l.silent, "url": l.url, "raw": l.raw, "del": l.del, "stream": l.stream,
+		"nats": l.nats, "nats-stop": l.natsStop, "silent": l.silent, "url": l.url, "raw": l.raw, "del": l.del, "stream": l.stream, "report": l.report,
 		"code": code, "until": until, "within": within,
 	} {
 		commands[name] = func(ts *testscript.TestScript, neg bool, args []string) {
@@ -99,6 +100,19 @@ func (l *lab) commands() map[string]func(*testscript.TestScript, bool, []string)
 		}
 	}
 	return commands
+}
+
+func (l *lab) report(ts *testscript.TestScript, args []string) error {
+	if len(args) != 2 {
+		return errors.New("usage: report NODE JSON")
+	}
+	reading, err := l.bucket.Read(l.t.Context(), nil)
+	if err != nil {
+		return err
+	}
+	body := fmt.Sprintf(`{"node":%q,"bucket":%q,%s`, args[0], reading.Bucket, strings.TrimPrefix(args[1], "{"))
+	_, err = natstest.Conn(l.t, l.server).Request("bellpull.status.desired."+strings.ReplaceAll(args[0], ".", "/"), []byte(body), 20*time.Second)
+	return err
 }
 
 func (l *lab) nats(ts *testscript.TestScript, args []string) error {

@@ -57,6 +57,13 @@ func toTable(table func(row func(cells ...any))) ([]byte, error) {
 	var b bytes.Buffer
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.DiscardEmptyColumns)
 	for _, row := range rows {
+		if len(row) == 1 { // a sentence, not a row: it has no part in the alignment
+			if err := w.Flush(); err != nil {
+				return nil, err
+			}
+			fmt.Fprintln(&b, row[0])
+			continue
+		}
 		// A row with fewer cells would end the alignment of those around it.
 		for len(row) < columns {
 			row = append(row, "")
