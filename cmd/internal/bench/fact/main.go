@@ -14,6 +14,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/bellpull/bellpull/cmd/internal/bench/bar"
 )
 
 func main() {
@@ -143,8 +145,8 @@ func processes(rounds int, dir, natsURL, configFile string) error {
 		candidate.report()
 	}
 	fmt.Printf("b by a %.3f, b by c %.3f, b by d %.3f (medians of the rounds' ratios)\n", ratio(b.wall, a.wall), ratio(b.wall, c.wall), ratio(b.wall, d.wall))
-	bar("wall time of b by a", float64(median(b.wall))/float64(median(a.wall)), 1.15, "")
-	bar("wall time of b by c", float64(median(b.wall))/float64(median(c.wall)), 0.8, "")
+	bar.Print("wall time of b by a", float64(bar.Median(b.wall))/float64(bar.Median(a.wall)), 1.15, "")
+	bar.Print("wall time of b by c", float64(bar.Median(b.wall))/float64(bar.Median(c.wall)), 0.8, "")
 	return nil
 }
 
@@ -171,7 +173,7 @@ func facter(rounds int, dir, configFile string) error {
 	e0.report()
 	e1.report()
 	fmt.Printf("cpu with by without %.3f (median of the rounds' ratios)\n", ratio(e1.cpu, e0.cpu))
-	bar("CPU time of facter with the fact by without", float64(median(e1.cpu))/float64(median(e0.cpu)), 1.05, "")
+	bar.Print("CPU time of facter with the fact by without", float64(bar.Median(e1.cpu))/float64(bar.Median(e0.cpu)), 1.05, "")
 	return nil
 }
 
@@ -179,8 +181,8 @@ func size(file string) {
 	const text = "size of bellpull-fact, stripped"
 	info, err := os.Stat(file)
 	if err != nil {
-		unmeasured(text, err)
+		bar.Unmeasured(text, err)
 		return
 	}
-	bar(text, float64(info.Size())/(1<<20), 8, " MiB")
+	bar.Print(text, float64(info.Size())/(1<<20), 8, " MiB")
 }

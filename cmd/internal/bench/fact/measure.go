@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"slices"
 	"time"
+
+	"github.com/bellpull/bellpull/cmd/internal/bench/bar"
 )
 
 // candidate is one program that is measured.
@@ -62,11 +64,6 @@ func interleave(rounds int, candidates ...*candidate) error {
 	return nil
 }
 
-func median(d []time.Duration) time.Duration {
-	d = slices.Sorted(slices.Values(d))
-	return (d[(len(d)-1)/2] + d[len(d)/2]) / 2
-}
-
 // ratio is the median over the rounds of a's time by b's in the same round,
 // which a slow change of the machine's speed does not move.
 func ratio(a, b []time.Duration) float64 {
@@ -81,21 +78,5 @@ func ratio(a, b []time.Duration) float64 {
 func (c *candidate) report() {
 	quartile := func(q int) time.Duration { return slices.Sorted(slices.Values(c.wall))[len(c.wall)*q/4] }
 	fmt.Printf("%-44s wall %9s (quartiles %s to %s)   cpu %9s   n=%d\n",
-		c.name, ms(median(c.wall)), ms(quartile(1)), ms(quartile(3)), ms(median(c.cpu)), len(c.wall))
-}
-
-func ms(d time.Duration) string { return fmt.Sprintf("%.2f ms", float64(d.Microseconds())/1000) }
-
-// bar prints a line that ends in met or not met.
-func bar(text string, have, limit float64, unit string) {
-	verdict := "met"
-	if have > limit {
-		verdict = "not met"
-	}
-	fmt.Printf("bar: %s: %.3g%s of at most %.3g%s: %s\n", text, have, unit, limit, unit, verdict)
-}
-
-// unmeasured prints the line of a bar that could not be measured.
-func unmeasured(text string, err error) {
-	fmt.Printf("bar: %s: not measured, %v: not met\n", text, err)
+		c.name, bar.Ms(bar.Median(c.wall)), bar.Ms(quartile(1)), bar.Ms(quartile(3)), bar.Ms(bar.Median(c.cpu)), len(c.wall))
 }

@@ -5,10 +5,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/bellpull/bellpull/cmd/internal/bench/bar"
 )
 
 // settle is how long the watcher has until it counts as idle: its first run, of
@@ -19,20 +20,20 @@ const settle = 10 * time.Second
 func watcher(dir, configFile string) {
 	const text = "resident size of bellpull-watch, idle"
 	if out, err := compile(dir, "bellpull-watch", "./cmd/bellpull-watch"); err != nil {
-		unmeasured(text, fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out))))
+		bar.Unmeasured(text, fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out))))
 		return
 	}
 	cmd := exec.Command(filepath.Join(dir, "bellpull-watch"))
 	cmd.Env = append(os.Environ(), "BELLPULL_CONFIG="+configFile)
 	log, err := os.Create(filepath.Join(dir, "watch.log"))
 	if err != nil {
-		unmeasured(text, err)
+		bar.Unmeasured(text, err)
 		return
 	}
 	defer log.Close()
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
-		unmeasured(text, err)
+		bar.Unmeasured(text, err)
 		return
 	}
 	ended := make(chan error, 1)
@@ -40,7 +41,7 @@ func watcher(dir, configFile string) {
 	select {
 	case err := <-ended:
 		said, _ := os.ReadFile(log.Name())
-		unmeasured(text, fmt.Errorf("it ended (%v): %s", err, strings.TrimSpace(string(said))))
+		bar.Unmeasured(text, fmt.Errorf("it ended (%v): %s", err, strings.TrimSpace(string(said))))
 		return
 	case <-time.After(settle):
 	}
@@ -53,20 +54,10 @@ func watcher(dir, configFile string) {
 			<-ended
 		}
 	}()
-	kib, err := resident(cmd.Process.Pid)
+	kib, err := bar.Resident(cmd.Process.Pid)
 	if err != nil {
-		unmeasured(text, err)
+		bar.Unmeasured(text, err)
 		return
 	}
-	bar(text, float64(kib)/1024, 20, " MiB")
-}
-
-// resident returns VmRSS in KiB.
-func resident(pid int) (int, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, err
-	}
-	_, rest, _ := strings.Cut(string(status), "VmRSS:")
-	return strconv.Atoi(strings.Fields(rest + " 0")[0])
+	bar.Print(text, float64(kib)/1024, 20, " MiB")
 }

@@ -1,0 +1,124 @@
+// Watch measures the watcher at scale: a simulator runs thousands of nodes in one
+// process, with the real natskv and the real puppet.Loop, against a real
+// nats-server process, beside peers that do the same in other ways. Only the
+// agent is a stub that sleeps. `make bench-watch` runs it, from the top of the
+// tree; it wants go and about fifteen minutes.
+//
+// Every bar is one line that ends in met or not met. The exit status is 1 when
+// something could not be measured, or was wrong: a change lost, a spurious run, a
+// permit too many.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// options are the sizes of what is measured.
+type options struct {
+	nodes      int
+	rounds     int
+	limit      int
+	run        time.Duration
+	faultNodes int
+	starts     int
+	idle       time.Duration
+	cap        time.Duration
+}
+
+// bench is one run of the program.
+type bench struct {
+	options
+	dir   string // temporary; binaries and stores
+	state string // of simulated nodes, in memory where there is a place
+	wrong []string
+}
+
+func main() {
+	if len(os.Args) == 3 && os.Args[1] == "keep" {
+		if err := keep(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, "keeper:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	var o options
+	sections := flag.String("sections", "fanout,restart,herd,faults,start,idle", "what to measure")
+	flag.IntVar(&o.nodes, "nodes", 5000, "simulated nodes")
+	flag.IntVar(&o.rounds, "rounds", 40, "changes that are announced to all nodes")
+	flag.IntVar(&o.limit, "permits", 50, "limit of simultaneous runs")
+	flag.DurationVar(&o.run, "run", 500*time.Millisecond, "time that a stub run takes")
+	flag.IntVar(&o.faultNodes, "fault-nodes", 2000, "simulated nodes where holders are killed")
+	flag.IntVar(&o.starts, "starts", 61, "real runs that are started")
+	flag.DurationVar(&o.idle, "idle", 5*time.Minute, "how long a real watcher is watched idling")
+	flag.DurationVar(&o.cap, "cap", 2*time.Minute, "longest wait for a peer")
+	flag.Parse()
+	if err := run(o, strings.Split(*sections, ",")); err != nil {
+		fmt.Fprintln(os.Stderr, "bench-watch:", err)
+		os.Exit(1)
+	}
+}
+
+func run(o options, sections []string) error {
+	b := &bench{options: o}
+	var err error
+	if b.dir, err = os.MkdirTemp("", "bench-watch-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(b.dir)
+	memory := ""
+	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
+		memory = "/dev/shm"
+	}
+	if b.state, err = os.MkdirTemp(memory, "bench-watch-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(b.state)
+	fmt.Printf("simulated nodes keep their state in %s: what their disks cost is measured at the start of real runs\n", filepath.Dir(b.state))
+	for name, pkg := range map[string]string{"nats-server": "github.com/nats-io/nats-server/v2", "bellpull-watch": "./cmd/bellpull-watch"} {
+		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", filepath.Join(b.dir, name), pkg)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("build %s: %w\n%s", name, err, out)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+	defer cancel()
+	for _, section := range []struct {
+		name    string
+		measure func(context.Context) error
+	}{
+		{"fanout", b.fanout}, {"restart", b.restart}, {"herd", b.herd}, {"faults", b.faults}, {"start", b.start}, {"idle", b.idling},
+	} {
+		if !slices.Contains(sections, section.name) {
+			continue
+		}
+		fmt.Printf("\n== %s\n", section.name)
+		begin := time.Now()
+		if err := section.measure(ctx); err != nil {
+			return fmt.Errorf("%s: %w", section.name, err)
+		}
+		fmt.Printf("(%s took %v)\n", section.name, time.Since(begin).Round(time.Second))
+	}
+	if len(b.wrong) > 0 {
+		return errors.New(strings.Join(b.wrong, "; "))
+	}
+	return nil
+}
+
+// check notes what must never be.
+func (b *bench) check(ok bool, format string, args ...any) {
+	if !ok {
+		text := fmt.Sprintf(format, args...)
+		fmt.Println("WRONG:", text)
+		b.wrong = append(b.wrong, text)
+	}
+}
