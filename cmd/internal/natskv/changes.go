@@ -3,6 +3,7 @@ package natskv
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -13,15 +14,16 @@ import (
 const (
 	// maxPending is how many scopes may wait for a slow reader; more become one Resync.
 	maxPending = 1024
-	// settling is when a cluster's servers surely know of a new subscription.
+	// settling is when a cluster's servers surely know of a new subscription. A
+	// fleet that came back at once reads again spread over as much time after it.
 	settling = 2 * time.Second
 )
 
 // Changes tells when one of scopes may have changed; nil means every scope, and
 // then a key that no scope maps to gives a notice without a scope.
 //
-// The first notice of every connection is a Resync, with one more after 2 s: in
-// a cluster a subscription takes a moment to reach the server that announces
+// The first notice of every connection is a Resync, with one more 2 to 4 s later:
+// in a cluster a subscription takes a moment to reach the server that announces
 // changes. Lost notices and a change of the bucket's id give a Resync too. A
 // reader that is slow gets the newest revision of each scope, never a queue of
 // old ones. The channel is closed when ctx ends or the bucket is closed.
@@ -82,7 +84,7 @@ func (b *Bucket) announce(ctx context.Context, messages <-chan *nats.Msg, notice
 			return
 		case <-alarms:
 			waiting.resync()
-			settled.Reset(settling)
+			settled.Reset(settling + rand.N(settling))
 		case <-settled.C:
 			waiting.resync()
 		case m := <-messages:

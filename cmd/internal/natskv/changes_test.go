@@ -111,6 +111,42 @@ func TestChanges(t *testing.T) {
 	next(t, all, "a Resync for a new bucket id", isResync)
 }
 
+// A fleet that connected at once does not read again at once.
+func TestSecondResyncIsSpread(t *testing.T) {
+	srv := natstest.Start(t)
+	natstest.Bucket(t, srv)
+	b := connect(t, natskv.Config{Servers: []string{srv.URL()}})
+	const n = 32
+	start := time.Now()
+	second := make(chan time.Duration, n)
+	for range n {
+		notices := changes(t, b, []schemas.Scope{"common"})
+		go func() {
+			<-notices
+			<-notices
+			second <- time.Since(start)
+		}()
+	}
+	first, last := time.Duration(0), time.Duration(0)
+	timeout := time.After(time.Minute)
+	for i := range n {
+		select {
+		case last = <-second:
+		case <-timeout:
+			t.Fatalf("%d of %d second Resyncs within a minute", i, n)
+		}
+		if i == 0 {
+			first = last
+		}
+	}
+	if first < 2*time.Second {
+		t.Errorf("second Resync after %v, want none before a cluster knows of the subscription", first)
+	}
+	if last-first < 500*time.Millisecond {
+		t.Errorf("the second Resyncs lie within %v, want them spread", last-first)
+	}
+}
+
 // A daemon that starts before NATS, and outlives it.
 func TestChangesComeBack(t *testing.T) {
 	srv := natstest.Start(t)
