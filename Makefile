@@ -5,6 +5,7 @@
 # make lint        golangci-lint with the import rules of the tree
 # make fuzz        every fuzz test for FUZZTIME (default 30s)
 # make bench-fact  what the fact costs: one line per bar, met or not met
+# make bench-watch the watcher on thousands of simulated nodes, likewise; BENCH_WATCH="-sections herd -nodes 200" for less
 # make clean       remove what the above made
 #
 # demo and test first get what they need: as root on Debian from the
@@ -12,7 +13,7 @@
 
 .DEFAULT_GOAL := build
 .DELETE_ON_ERROR:
-.PHONY: build demo test check lint fuzz bench-fact clean
+.PHONY: build demo test check lint fuzz bench-fact bench-watch clean
 
 GO       ?= go
 FUZZTIME ?= 30s
@@ -60,6 +61,9 @@ fuzz:
 
 bench-fact: build
 	$(GO) run ./cmd/internal/bench/fact
+
+bench-watch:
+	$(GO) run ./cmd/internal/bench/watch $(BENCH_WATCH)
 
 clean:
 	rm -rf bin dist puppet/pkg puppet/spec/fixtures
