@@ -20,11 +20,12 @@ type crowd struct {
 	server *natsServer
 	bucket *natskv.Bucket
 	told   chan struct{} // gets a value from each client for each change
+	common uint64        // revision of the scope that is changed
 	close  []func()
 	mu     sync.Mutex
 
 	connect time.Duration   // server CPU that connecting took, per client
-	memory  int             // KiB that the server grew, per client, times 1000
+	memory  float64         // KiB of the server's memory, per client
 	slowest []time.Duration // per change: until the last client was told
 }
 
@@ -53,17 +54,17 @@ func (b *bench) gather(ctx context.Context, name string, join func(c *crowd, i i
 		return nil, err
 	}
 	c := &crowd{name: name, server: server, told: make(chan struct{}, 4*b.nodes)}
-	if c.bucket, err = server.bucket(ctx, others); err != nil {
+	if c.bucket, err = server.bucket(ctx, b.nodes, others); err != nil {
 		return nil, err
 	}
-	if _, err := change(ctx, c.bucket, "common", 0); err != nil {
+	if c.common, err = change(ctx, c.bucket, "common", 1001); err != nil {
 		return nil, err
 	}
-	before, err := bar.CPU(server.pid())
+	small, err := c.sizes()
 	if err != nil {
 		return nil, err
 	}
-	small, err := bar.Resident(server.pid())
+	before, err := bar.CPU(server.pid())
 	if err != nil {
 		return nil, err
 	}
@@ -77,13 +78,31 @@ func (b *bench) gather(ctx context.Context, name string, join func(c *crowd, i i
 	if err != nil {
 		return nil, err
 	}
-	large, err := bar.Resident(server.pid())
+	large, err := c.sizes()
 	if err != nil {
 		return nil, err
 	}
-	c.connect, c.memory = (after-before)/time.Duration(b.nodes), (large-small)*1000/b.nodes
-	fmt.Printf("%-22s %d connected in %5.1f s, server CPU %6.0f µs and %5.1f KiB each\n", name, b.nodes, took.Seconds(), float64(c.connect.Nanoseconds())/1000, float64(c.memory)/1000)
+	n := float64(b.nodes)
+	c.connect, c.memory = (after-before)/time.Duration(b.nodes), float64(large.live-small.live)/n
+	fmt.Printf("%-22s %d connected in %5.1f s; server, each: CPU %6.0f µs, memory %5.1f KiB, resident %5.1f KiB\n", name, b.nodes, took.Seconds(),
+		float64(c.connect.Nanoseconds())/1000, c.memory, float64(large.resident-small.resident)/n)
 	return c, nil
+}
+
+// sizes are the server's, in KiB.
+type sizes struct{ resident, live int }
+
+func (c *crowd) sizes() (s sizes, err error) {
+	if s.resident, err = bar.Resident(c.server.pid()); err == nil {
+		s.live, err = c.server.live()
+	}
+	return s, err
+}
+
+// put writes the next value of the scope that all share.
+func (c *crowd) put(ctx context.Context, value int) (err error) {
+	c.common, err = c.bucket.Put(ctx, "common", document(value), c.common)
+	return err
 }
 
 // round makes one change, and waits until every client was told.
@@ -134,7 +153,7 @@ func (b *bench) fanout(ctx context.Context) error {
 		*crowd
 		announce func(value int) error
 	}{
-		{ours, func(value int) error { _, err := change(ctx, ours.bucket, "common", value); return err }},
+		{ours, func(value int) error { return ours.put(ctx, value) }},
 		{bare, func(int) error {
 			m := nats.NewMsg("bellpull.changed.desired.common")
 			for _, name := range []string{"Nats-Stream", "Nats-Subject", "Nats-Sequence", "Nats-Last-Sequence", "Nats-Msg-Size", "Nats-Time-Stamp"} {
@@ -145,7 +164,7 @@ func (b *bench) fanout(ctx context.Context) error {
 			}
 			return publisher.Flush()
 		}},
-		{watch, func(value int) error { _, err := change(ctx, watch.bucket, "common", value); return err }},
+		{watch, func(value int) error { return watch.put(ctx, value) }},
 	}
 	for round := range b.rounds + 1 {
 		for i := range crowds {
@@ -166,7 +185,7 @@ func (b *bench) fanout(ctx context.Context) error {
 	p99 := func(c *crowd) float64 { return float64(bar.Quantile(c.slowest, 0.99)) }
 	bar.Print("put to last node told, p99, by bare NATS fan-out", p99(ours)/p99(bare), 1.3, "")
 	bar.Print("put to last node told, p99, by a kv.Watch per node", p99(ours)/p99(watch), 0.6, "")
-	bar.Print("server memory per node by a kv.Watch per node", float64(ours.memory)/float64(watch.memory), 0.5, "")
+	bar.Print("server memory per node by a kv.Watch per node", ours.memory/watch.memory, 0.5, "")
 	bar.Print("server CPU to connect a node by a kv.Watch per node", float64(ours.connect)/float64(watch.connect), 0.25, "")
 	return nil
 }

@@ -19,7 +19,7 @@ func (b *bench) startHerd(ctx context.Context, name string, n int) (f *fleet, ad
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if admin, err = server.bucket(ctx, 0); err != nil {
+	if admin, err = server.bucket(ctx, n, 0); err != nil {
 		return nil, nil, nil, err
 	}
 	if err = admin.SetLimit(ctx, schemas.Limit{Known: true, Max: b.limit}); err != nil {

@@ -53,7 +53,7 @@ func main() {
 	var o options
 	sections := flag.String("sections", "fanout,restart,herd,faults,start,idle", "what to measure")
 	flag.IntVar(&o.nodes, "nodes", 5000, "simulated nodes")
-	flag.IntVar(&o.rounds, "rounds", 40, "changes that are announced to all nodes")
+	flag.IntVar(&o.rounds, "rounds", 100, "changes that are announced to all nodes")
 	flag.IntVar(&o.limit, "permits", 50, "limit of simultaneous runs")
 	flag.DurationVar(&o.run, "run", 500*time.Millisecond, "time that a stub run takes")
 	flag.IntVar(&o.faultNodes, "fault-nodes", 2000, "simulated nodes where holders are killed")

@@ -68,7 +68,7 @@ func (b *bench) start(ctx context.Context) error {
 		return err
 	}
 	defer server.kill()
-	admin, err := server.bucket(ctx, others)
+	admin, err := server.bucket(ctx, b.nodes, others)
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (b *bench) idling(ctx context.Context) error {
 		return err
 	}
 	defer server.kill()
-	admin, err := server.bucket(ctx, 0)
+	admin, err := server.bucket(ctx, 1, 0)
 	if err != nil {
 		return err
 	}

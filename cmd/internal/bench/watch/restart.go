@@ -37,7 +37,7 @@ func (b *bench) restartBellpull(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	defer func() { server.kill() }()
-	admin, err := server.bucket(ctx, others)
+	admin, err := server.bucket(ctx, b.nodes, others)
 	if err != nil {
 		return 0, err
 	}
@@ -93,7 +93,7 @@ func (b *bench) restartWatches(ctx context.Context) (took time.Duration, whole b
 		return 0, false, err
 	}
 	defer func() { server.kill() }()
-	admin, err := server.bucket(ctx, others)
+	admin, err := server.bucket(ctx, b.nodes, others)
 	if err != nil {
 		return 0, false, err
 	}

@@ -3,10 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,7 +22,7 @@ import (
 	"github.com/bellpull/bellpull/schemas"
 )
 
-// others is how many documents of other nodes are in the bucket.
+// others is how many documents are in the bucket beside those of the nodes.
 const others = 10_000
 
 // natsServer is a nats-server process.
@@ -26,23 +30,26 @@ type natsServer struct {
 	name string
 	dir  string
 	port int
+	prof int // port of its profiles
 	cmd  *exec.Cmd
 }
 
 // startServer starts a nats-server with JetStream, that allows a consumer per node.
 func (b *bench) startServer(name string) (*natsServer, error) {
 	s := &natsServer{name: name, dir: filepath.Join(b.dir, name)}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
+	for _, port := range []*int{&s.port, &s.prof} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		*port = listener.Addr().(*net.TCPAddr).Port
+		listener.Close()
 	}
-	s.port = listener.Addr().(*net.TCPAddr).Port
-	listener.Close()
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, err
 	}
-	config := fmt.Sprintf("listen: \"127.0.0.1:%d\"\nmax_connections: 100000\njetstream { store_dir: %q, limits { default_max_consumers: -1 } }\nlog_file: %q\n",
-		s.port, s.dir, filepath.Join(s.dir, "log"))
+	config := fmt.Sprintf("listen: \"127.0.0.1:%d\"\nmax_connections: 100000\nprof_port: %d\njetstream { store_dir: %q, limits { default_max_consumers: -1 } }\nlog_file: %q\n",
+		s.port, s.prof, s.dir, filepath.Join(s.dir, "log"))
 	if err := os.WriteFile(filepath.Join(s.dir, "conf"), []byte(config), 0o600); err != nil {
 		return nil, err
 	}
@@ -76,14 +83,39 @@ func (s *natsServer) launch(b *bench) error {
 	return fmt.Errorf("%s does not answer; see its log", s.name)
 }
 
+// live is the memory that the server uses, in KiB: heap and stacks after a garbage
+// collection. What is resident beside it depends on when the last one was.
+func (s *natsServer) live() (int, error) {
+	answer, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/heap?gc=1&debug=1", s.prof))
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return 0, err
+	}
+	total := 0
+	for _, name := range []string{"HeapAlloc", "Stack"} {
+		_, rest, found := strings.Cut(string(text), "\n# "+name+" = ")
+		n, err := strconv.Atoi(strings.Fields(rest + " x")[0])
+		if err != nil || !found {
+			return 0, fmt.Errorf("%s: its profile has no %s", s.name, name)
+		}
+		total += n
+	}
+	return total / 1024, nil
+}
+
 // kill ends the process as a power cut does.
 func (s *natsServer) kill() {
 	_ = s.cmd.Process.Kill()
 	_ = s.cmd.Wait()
 }
 
-// bucket makes the bucket with documents of other nodes, and returns a connection to it.
-func (s *natsServer) bucket(ctx context.Context, documents int) (*natskv.Bucket, error) {
+// bucket makes the bucket, with the documents of n nodes and those of others, and
+// returns a connection to it.
+func (s *natsServer) bucket(ctx context.Context, n, others int) (*natskv.Bucket, error) {
 	bucket, err := natskv.Connect(ctx, natskv.Config{Servers: []string{s.url()}})
 	if err != nil {
 		return nil, err
@@ -91,29 +123,20 @@ func (s *natsServer) bucket(ctx context.Context, documents int) (*natskv.Bucket,
 	if _, err := bucket.Init(ctx, natskv.InitOptions{}); err != nil {
 		return nil, err
 	}
-	all := make(chan int)
-	errs := make(chan error, 16)
-	var writers sync.WaitGroup
-	for range cap(errs) {
-		writers.Go(func() {
-			for i := range all {
-				if _, err := bucket.Put(ctx, schemas.Scope(fmt.Sprintf("other/n%05d.example.com", i)), document(i), 0); err != nil {
-					errs <- err
-					return
-				}
-			}
-		})
+	scopes := []schemas.Scope{"common"}
+	for i := range groups {
+		scopes = append(scopes, group(i))
 	}
-	for i := range documents {
-		select {
-		case all <- i:
-		case err := <-errs:
-			return nil, err
-		}
+	for i := range n {
+		scopes = append(scopes, scopesOf(i)[0])
 	}
-	close(all)
-	writers.Wait()
-	return bucket, nil
+	for i := range others {
+		scopes = append(scopes, schemas.Scope(fmt.Sprintf("other/n%05d.example.com", i)))
+	}
+	return bucket, all(len(scopes), func(i int) error {
+		_, err := bucket.Put(ctx, scopes[i], document(i%1000), 0)
+		return err
+	})
 }
 
 // document is a document with one entry; another value makes another document.
@@ -122,9 +145,14 @@ func document(value int) []byte {
 		`"kind": "firewall_rule", "event": "4f0e-%d", "source": "shop/deploy", "time": "2026-12-01T10:00:00Z"}}}`, 1024+value, value)
 }
 
-// scopesOf is a node's hierarchy: its own scope, one of a hundred groups, and common.
+// groups is how many groups the nodes are in.
+const groups = 100
+
+func group(i int) schemas.Scope { return schemas.Scope(fmt.Sprintf("group/g%d", i%groups)) }
+
+// scopesOf is a node's hierarchy: its own scope, its group, and common.
 func scopesOf(i int) []schemas.Scope {
-	return []schemas.Scope{schemas.Scope("node/" + certname(i)), schemas.Scope(fmt.Sprintf("group/g%d", i%100)), "common"}
+	return []schemas.Scope{schemas.Scope("node/" + certname(i)), group(i), "common"}
 }
 
 func certname(i int) string { return fmt.Sprintf("n%05d.example.com", i) }
