@@ -16,6 +16,7 @@ import (
 
 	"github.com/bellpull/bellpull/cmd/internal/bench/bar"
 	"github.com/bellpull/bellpull/cmd/internal/natskv"
+	"github.com/bellpull/bellpull/schemas"
 )
 
 // watcher is a real bellpull-watch process whose run is date, which starts as
@@ -103,10 +104,20 @@ func (b *bench) start(ctx context.Context) error {
 	if err := b.current(ctx, admin, fast, usual); err != nil {
 		return err
 	}
+	bare, err := change(ctx, admin, "bare", 1001)
+	if err != nil {
+		return err
+	}
+	<-heard
+	common, err := admin.Read(ctx, []schemas.Scope{"common"})
+	if err != nil {
+		return err
+	}
+	revision := common.Scopes[0].Revision
 	var notify, read, write, spawn, sum, whole, late []time.Duration
 	for round := range b.starts {
 		begin := time.Now()
-		if _, err := change(ctx, admin, "bare", round); err != nil {
+		if bare, err = admin.Put(ctx, "bare", document(round), bare); err != nil {
 			return err
 		}
 		notify = append(notify, (<-heard).Sub(begin))
@@ -140,7 +151,7 @@ func (b *bench) start(ctx context.Context) error {
 		sum = append(sum, notify[round]+read[round]+write[round]+spawn[round])
 
 		begin = time.Now()
-		if _, err := change(ctx, admin, "common", 100+round); err != nil {
+		if revision, err = admin.Put(ctx, "common", document(100+round), revision); err != nil {
 			return err
 		}
 		at, err := fast.began(begin)
