@@ -9,7 +9,9 @@ import (
 )
 
 const (
-	readTimeout = 2 * time.Second
+	// readTimeout is long for one reading, and short for one of thousands that a
+	// change of a scope of all nodes lets loose at once: who gives up too soon asks twice.
+	readTimeout = 10 * time.Second
 	// An incomplete reading is repeated soon, then less and less soon.
 	firstReadAgain = 250 * time.Millisecond
 	maxReadAgain   = time.Minute

@@ -156,8 +156,10 @@ func (l *Loop) finish(end ending) {
 	}
 	l.ran(trial, findings)
 	l.plan(run, findings)
-	// A report of thousands of resources took a hundred megabytes for a moment: the watcher is small again.
-	debug.FreeOSMemory()
+	if result.Report != nil {
+		// A report of thousands of resources took a hundred megabytes for a moment: the watcher is small again.
+		debug.FreeOSMemory()
+	}
 }
 
 // plan sets when to try again what the run has not proven.

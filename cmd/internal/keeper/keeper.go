@@ -118,13 +118,20 @@ func (k *Keeper) Run(ctx context.Context) error {
 			k.asked(ctx, m)
 		case m := <-k.news:
 			k.hear(m)
-		case <-limits:
+		case m := <-limits:
+			if limit, err := schemas.ParseLimit(string(m.Data)); err == nil {
+				k.learn(limit)
+			}
 			k.mendNow()
 		case <-k.keeping.Connected:
 			k.mendNow()
-			k.pull(k.connectedAgain()...)
+			k.mu.Lock()
+			k.line.drop() // its requests ended with the connection
+			k.line.again = time.Time{}
+			k.pull(time.Now())
+			k.mu.Unlock()
 		case now := <-ticks.C:
-			k.pull(k.silent(now)...)
+			k.tend(now)
 		}
 	}
 }
@@ -134,10 +141,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 func (k *Keeper) sendAway() {
 	_ = k.requests.Unsubscribe() // fails only when the connection has ended
 	k.mu.Lock()
-	all := k.line.all()
-	for _, w := range all {
-		k.line.leave(w)
-	}
+	all := k.line.clear()
 	k.mu.Unlock()
 	for _, w := range all {
 		k.answer(w.reply, "", natskv.PermitReply{Again: true})
@@ -211,19 +215,26 @@ func (k *Keeper) mendOnce(ctx context.Context) error {
 		return err
 	}
 	k.mu.Lock()
-	k.limit, k.lease = mended.Limit, mended.Lease
+	k.lease = mended.Lease
+	k.mu.Unlock()
+	k.learn(mended.Limit)
+	return nil
+}
+
+// learn takes the limit as it stands now. Without one nobody has to wait.
+func (k *Keeper) learn(limit schemas.Limit) {
+	k.mu.Lock()
+	k.limit = limit
 	var free []*waiter
-	if unlimited(k.limit) {
-		free = k.line.all()
-		for _, w := range free {
-			k.line.leave(w)
-		}
+	if unlimited(limit) {
+		free = k.line.clear()
+	} else {
+		k.pull(time.Now())
 	}
 	k.mu.Unlock()
 	for _, w := range free {
 		k.answer(w.reply, "", natskv.PermitReply{None: true})
 	}
-	return nil
 }
 
 func unlimited(l schemas.Limit) bool { return l.Known && l.Max == 0 }
@@ -239,7 +250,7 @@ func (k *Keeper) asked(ctx context.Context, m *nats.Msg) {
 	case err != nil:
 		k.answer(m.Reply, "", natskv.PermitReply{Error: fmt.Sprintf("the request is none: %v", err)})
 	case ask.Action == natskv.PermitAcquire:
-		k.acquire(node, m.Reply)
+		k.acquire(ctx, node, m.Reply)
 	case ask.Action == natskv.PermitRenew, ask.Action == natskv.PermitRelease:
 		k.work.Go(func() { k.answer(m.Reply, "", k.settle(ctx, node, ask)) })
 	default:
@@ -248,19 +259,24 @@ func (k *Keeper) asked(ctx context.Context, m *nats.Msg) {
 }
 
 // acquire puts a node in line. One that stands there already keeps its place.
-func (k *Keeper) acquire(node, reply string) {
+func (k *Keeper) acquire(ctx context.Context, node, reply string) {
+	now := time.Now()
+	k.answer(reply, "", natskv.PermitReply{Waiting: true})
 	k.mu.Lock()
-	if unlimited(k.limit) {
-		k.mu.Unlock()
-		k.answer(reply, "", natskv.PermitReply{None: true})
+	defer k.mu.Unlock()
+	k.line.join(node, reply, now)
+	if !unlimited(k.limit) {
+		k.pull(now)
 		return
 	}
-	w, isNew := k.line.join(node, reply, time.Now())
-	k.mu.Unlock()
-	if isNew {
-		k.pull(w)
-	}
-	k.answer(reply, "", natskv.PermitReply{Waiting: true})
+	// Who asks has heard of a limit: is it newer than what is known here?
+	k.work.Go(func() {
+		limit, err := k.cfg.Bucket.Limit(ctx)
+		if err != nil {
+			return // the next tick asks for a token
+		}
+		k.learn(limit)
+	})
 }
 
 // settle renews a permit, or takes it back. The server confirms, but does not

@@ -1,9 +1,9 @@
 package keeper
 
 import (
+	"container/list"
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,25 +13,41 @@ import (
 	"github.com/bellpull/bellpull/cmd/internal/natskv"
 )
 
-// line is who stands in this keeper's line. Its order is the consumer's.
+// line is who stands in this keeper's line, and what it has asked of NATS for them.
+//
+// A request for a token is no waiter's own: a token goes to whoever has waited
+// longest. There are as many requests as waiters up to leastPulls, and then a
+// sixteenth as many: the server looks at all requests for each token, so that
+// thousands of them cost more than all the rest. So keepers share the tokens in
+// proportion to their lines, and all lines end at the same time.
 type line struct {
 	next   uint64
-	nodes  map[string]*waiter // by certname
-	pulls  map[string]*waiter // by the id of the request for a token
-	grants map[string]grant   // just sent, by the id under which NATS says that nobody heard
+	order  *list.List               // of *waiter, who came first first
+	nodes  map[string]*list.Element // by certname
+	pulls  map[string]*pull         // by id
+	grants map[string]grant         // just sent, by the id under which NATS says that nobody heard
+	probes map[string]string        // node by the id under which NATS says that it is gone
+	heard  time.Time                // when the consumer last gave a sign of life
+	again  time.Time                // no new request before this
+	tries  int                      // requests in a row that came to nothing
 }
+
+const (
+	leastPulls = 64
+	pullsPart  = 16
+)
 
 // waiter is a node in line.
 type waiter struct {
 	node  string
-	reply string             // where it hears
-	place uint64             // rises with the time of joining
-	pull  string             // id of its request for a token; "" = none is under way
-	sub   *nats.Subscription // on what that request brings
-	heard time.Time          // when the server last said something about that request
-	told  time.Time          // when the node was last told that it stands in line
-	tries int                // requests in a row that came to nothing
-	again time.Time          // no new request before this
+	reply string    // where it hears
+	told  time.Time // when it was last told that it stands in line
+}
+
+// pull is a request for a token.
+type pull struct {
+	sub   *nats.Subscription // on what it brings
+	heard time.Time          // when the server last said something about it
 }
 
 // grant is a token that was handed to a node.
@@ -44,7 +60,9 @@ type grant struct {
 const grantKept = 10 * time.Second
 
 func newLine() *line {
-	return &line{nodes: map[string]*waiter{}, pulls: map[string]*waiter{}, grants: map[string]grant{}}
+	return &line{
+		order: list.New(), nodes: map[string]*list.Element{}, pulls: map[string]*pull{}, grants: map[string]grant{}, probes: map[string]string{},
+	}
 }
 
 func (l *line) id(kind string) string {
@@ -53,106 +71,132 @@ func (l *line) id(kind string) string {
 }
 
 // join puts a node in line; one that stands there already keeps its place.
-func (l *line) join(node, reply string, now time.Time) (w *waiter, isNew bool) {
-	if w, ok := l.nodes[node]; ok {
-		w.reply = reply
-		return w, false
+func (l *line) join(node, reply string, now time.Time) {
+	if e, ok := l.nodes[node]; ok {
+		e.Value.(*waiter).reply = reply
+		return
 	}
-	l.next++
-	w = &waiter{node: node, reply: reply, place: l.next, told: now}
-	l.nodes[node] = w
-	return w, true
+	l.nodes[node] = l.order.PushBack(&waiter{node: node, reply: reply, told: now})
 }
 
-// leave strikes a waiter off; the server forgets its request.
-func (l *line) leave(w *waiter) {
-	delete(l.nodes, w.node)
-	l.drop(w)
-}
-
-// drop gives up the waiter's request for a token.
-func (l *line) drop(w *waiter) {
-	delete(l.pulls, w.pull)
-	if w.sub != nil {
-		_ = w.sub.Unsubscribe() // fails only when the connection has ended
+// first takes who came first out of the line; nil = nobody waits.
+func (l *line) first() *waiter {
+	e := l.order.Front()
+	if e == nil {
+		return nil
 	}
-	w.pull, w.sub = "", nil
+	w := e.Value.(*waiter)
+	l.leave(w.node)
+	return w
 }
 
-// all returns who stands in line, in order.
-func (l *line) all() []*waiter { return inOrder(slices.Collect(maps.Values(l.nodes))) }
+func (l *line) leave(node string) {
+	if e, ok := l.nodes[node]; ok {
+		l.order.Remove(e)
+		delete(l.nodes, node)
+	}
+}
 
-func inOrder(all []*waiter) []*waiter {
-	slices.SortFunc(all, func(a, b *waiter) int { return int(int64(a.place) - int64(b.place)) })
+// clear empties the line, gives up its requests, and returns who stood there.
+func (l *line) clear() []*waiter {
+	var all []*waiter
+	for w := l.first(); w != nil; w = l.first() {
+		all = append(all, w)
+	}
+	l.drop()
 	return all
 }
 
-// connectedAgain gives up all requests, which ended with the connection, and
-// returns the waiters.
-func (k *Keeper) connectedAgain() []*waiter {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	all := k.line.all()
-	for _, w := range all {
-		k.line.drop(w)
+// drop gives up all requests.
+func (l *line) drop() {
+	for id := range l.pulls {
+		l.end(id)
 	}
-	return all
 }
 
-// silent returns the waiters whose request has to be made again: it ended, or the
-// server has said nothing about it for two heartbeats and a half. It forgets old
-// grants too.
-func (k *Keeper) silent(now time.Time) []*waiter {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	maps.DeleteFunc(k.line.grants, func(_ string, g grant) bool { return now.Sub(g.at) > grantKept })
-	var again []*waiter
-	for _, w := range k.line.nodes {
-		if w.pull != "" && now.Sub(w.heard) > k.cfg.Heartbeat*5/2 {
-			k.ended(w, now)
-		}
-		if w.pull == "" && !now.Before(w.again) {
-			again = append(again, w)
-		}
+// end gives up a request: without a subscription the server forgets it.
+func (l *line) end(id string) {
+	if p, ok := l.pulls[id]; ok {
+		_ = p.sub.Unsubscribe() // fails only when the connection has ended
+		delete(l.pulls, id)
 	}
-	return inOrder(again)
 }
 
-// ended notes that a waiter's request came to nothing. k.mu is held.
-func (k *Keeper) ended(w *waiter, now time.Time) {
-	k.line.drop(w)
-	w.again = now.Add(min(tick<<min(w.tries, 4), natskv.PermitHeartbeat) - tick)
-	w.tries++
-}
+// wanted is how many requests there are to be.
+func (l *line) wanted() int { return min(len(l.nodes), max(leastPulls, len(l.nodes)/pullsPart)) }
 
-// pullFor is for how long a request for a token stands. Whoever waited longer
-// would lose its place.
+// pullFor is for how long a request for a token stands.
 const pullFor = 24 * time.Hour
 
-// pull asks the consumer for a token for each of the waiters.
-func (k *Keeper) pull(waiters ...*waiter) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	body := fmt.Appendf(nil, `{"batch":1,"expires":%d,"idle_heartbeat":%d}`, pullFor, k.cfg.Heartbeat)
-	for _, w := range waiters {
-		if k.line.nodes[w.node] != w || w.pull != "" {
-			continue
+// pull makes the requests for tokens as many as are wanted. k.mu is held.
+func (k *Keeper) pull(now time.Time) {
+	l := k.line
+	for id := range l.pulls {
+		if len(l.pulls) <= l.wanted() {
+			break
 		}
-		id := k.line.id("p")
+		l.end(id)
+	}
+	if now.Before(l.again) {
+		return
+	}
+	body := fmt.Appendf(nil, `{"batch":1,"expires":%d,"idle_heartbeat":%d}`, pullFor, k.cfg.Heartbeat)
+	for len(l.pulls) < l.wanted() {
+		id := l.id("p")
 		// A token comes under its own subject: which request brought it, only the subscription tells.
 		sub, err := k.keeping.Conn.ChanSubscribe(k.inbox+"."+id, k.news)
 		if err != nil {
 			return // the connection is closed
 		}
-		w.pull, w.sub, w.heard = id, sub, time.Now()
-		k.line.pulls[id] = w
+		l.pulls[id] = &pull{sub: sub, heard: now}
 		// Without a connection it is made again when there is one.
 		_ = k.keeping.Conn.PublishMsg(&nats.Msg{Subject: k.keeping.NextToken, Reply: sub.Subject, Data: body})
 	}
 }
 
+// tend is called every second: it gives up requests of which the server has said
+// nothing for two heartbeats and a half, and tells those who wait that they do, as
+// long as the consumer gives signs of life.
+func (k *Keeper) tend(now time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	l := k.line
+	maps.DeleteFunc(l.grants, func(_ string, g grant) bool { return now.Sub(g.at) > grantKept })
+	for id, p := range l.pulls {
+		if now.Sub(p.heard) > k.cfg.Heartbeat*5/2 {
+			k.failed(id, now)
+		}
+	}
+	k.pull(now)
+	if now.Sub(l.heard) > k.cfg.Heartbeat*5/2 {
+		return
+	}
+	for e := l.order.Front(); e != nil; e = e.Next() {
+		w := e.Value.(*waiter)
+		if now.Sub(w.told) >= natskv.PermitHeartbeat {
+			w.told = now
+			id := l.id("w")
+			l.probes[id] = w.node
+			k.answer(w.reply, id, natskv.PermitReply{Waiting: true})
+		}
+	}
+	if len(l.probes) > 4*len(l.nodes)+leastPulls {
+		clear(l.probes) // NATS has long said who is gone
+	}
+}
+
+// failed gives up a request that came to nothing, and slows down. k.mu is held.
+func (k *Keeper) failed(id string, now time.Time) {
+	l := k.line
+	l.end(id)
+	if !now.Before(l.again) {
+		l.again = now.Add(min(tick<<min(l.tries, 4), natskv.PermitHeartbeat) - tick)
+		l.tries++
+	}
+}
+
 // hear takes what NATS says about a request for a token, or about an answer that
-// nobody heard: the answer to the request p1 has the id wp1, a grant one of its own.
+// nobody heard.
 func (k *Keeper) hear(m *nats.Msg) {
 	subject := m.Sub.Subject
 	if subject == k.inbox+".x.*" {
@@ -160,58 +204,44 @@ func (k *Keeper) hear(m *nats.Msg) {
 	}
 	id, now, status := subject[strings.LastIndexByte(subject, '.')+1:], time.Now(), m.Header.Get("Status")
 	k.mu.Lock()
+	defer k.mu.Unlock()
+	l := k.line
 	switch {
-	case strings.HasPrefix(id, "w"):
-		if w, waits := k.line.pulls[id[1:]]; waits {
-			k.line.leave(w) // nobody heard: the node is gone
-		}
+	case strings.HasPrefix(id, "w"): // nobody heard: the node is gone
+		l.leave(l.probes[id])
+		delete(l.probes, id)
 	case strings.HasPrefix(id, "g"):
-		g := k.line.grants[id]
-		delete(k.line.grants, id)
-		k.mu.Unlock()
-		k.free(g.ack)
-		return
+		k.free(l.grants[id].ack)
+		delete(l.grants, id)
 	case status == "":
-		k.mu.Unlock()
-		k.grant(id, m.Reply, now)
+		l.heard, l.tries = now, 0
+		l.end(id)
+		k.grant(m.Reply, now)
+	case status == "100":
+		l.heard, l.tries = now, 0
+		if p, ok := l.pulls[id]; ok {
+			p.heard = now
+		}
 		return
 	default:
-		w, waits := k.line.pulls[id]
-		if waits && status == "100" {
-			w.heard, w.tries = now, 0
-			reply, tell := w.reply, now.Sub(w.told) >= natskv.PermitHeartbeat-k.cfg.Heartbeat
-			if tell {
-				w.told = now
-			}
-			k.mu.Unlock()
-			if tell {
-				k.answer(reply, "w"+id, natskv.PermitReply{Waiting: true})
-			}
-			return
-		}
-		if waits {
-			k.ended(w, now)
+		if _, ok := l.pulls[id]; ok {
+			k.failed(id, now)
 		}
 	}
-	k.mu.Unlock()
+	k.pull(now)
 }
 
-// grant hands a token to the waiter whose request brought it, or back if it has left.
-func (k *Keeper) grant(pull, ack string, now time.Time) {
-	k.mu.Lock()
-	w, waits := k.line.pulls[pull]
-	if !waits {
-		k.mu.Unlock()
+// grant hands a token to who has waited longest, or back if nobody waits. k.mu is held.
+func (k *Keeper) grant(ack string, now time.Time) {
+	w := k.line.first()
+	if w == nil {
 		k.free(ack)
 		return
 	}
-	k.line.leave(w)
 	id := k.line.id("g")
 	k.line.grants[id] = grant{ack, now}
 	h := handle{Ack: ack, Node: w.node, Until: now.Add(k.lease).UnixMilli()}
-	key, lease := k.key, k.lease
-	k.mu.Unlock()
-	k.answer(w.reply, id, natskv.PermitReply{Handle: h.seal(key), Lease: lease.Milliseconds()})
+	k.answer(w.reply, id, natskv.PermitReply{Handle: h.seal(k.key), Lease: k.lease.Milliseconds()})
 }
 
 // free gives back a token that nobody has.

@@ -32,6 +32,9 @@ const (
 	writeTimeout = 5 * time.Second
 	// A server that is silent for two pings is left: after 90 s at most.
 	pingInterval = 30 * time.Second
+	// reconnectTimeout is the least time for one server to accept a connection that
+	// comes back.
+	reconnectTimeout = 5 * time.Second
 	// closeGrace is how long Close waits for nats.go before it cuts the line.
 	closeGrace = 100 * time.Millisecond
 )
@@ -67,7 +70,8 @@ func Connect(ctx context.Context, cfg Config) (*Bucket, error) {
 	}
 	err = b.connect(ctx,
 		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(),
-		nats.ReconnectBufSize(-1), // what cannot be sent now fails now, and is not sent behind our back
+		nats.ReconnectBufSize(-1),                          // what cannot be sent now fails now, and is not sent behind our back
+		nats.Timeout(max(b.cfg.Timeout, reconnectTimeout)), // the dialer gives the first attempt less
 		nats.CustomReconnectDelay(b.link.delay), nats.PingInterval(pingInterval),
 		nats.ConnectHandler(b.link.connected), nats.ReconnectHandler(b.link.connected),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { b.link.failed(b.reason(err)) }),
@@ -78,7 +82,7 @@ func Connect(ctx context.Context, cfg Config) (*Bucket, error) {
 	b.lasting = true
 	life, forget := context.WithCancel(context.WithoutCancel(ctx))
 	b.forget = forget
-	b.dialer.use(life)
+	b.dialer.use(life, reconnectTimeout)
 	return b, nil
 }
 

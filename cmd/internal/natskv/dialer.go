@@ -47,11 +47,12 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	return d.conn, nil
 }
 
-// use makes ctx the one that ends later attempts.
-func (d *dialer) use(ctx context.Context) {
+// use makes ctx the one that ends later attempts, which have more time: a server
+// to which thousands of clients come back at once is slow, not gone.
+func (d *dialer) use(ctx context.Context, timeout time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.ctx, d.left = ctx, 0
+	d.ctx, d.left, d.timeout = ctx, 0, max(d.timeout, timeout)
 }
 
 // failure is why the latest attempt got no connection.

@@ -213,17 +213,22 @@ func quoted(text string) string {
 // A connection that stood for less than calm counts as one more failed attempt.
 const (
 	calm       = 30 * time.Second
-	firstDelay = time.Second
+	firstDelay = 4 * time.Second
 	longDelay  = 30 * time.Second
 )
 
-// delay is how long to wait before the servers are tried again: 1 s doubling
-// to 30 s, half of it random, so that a fleet does not come back at once.
+// delay is how long to wait before the servers are tried again: at first anything
+// up to 4 s, so that a fleet does not come back at once, then 4 s doubling to 30 s,
+// ±50 %.
 func (l *link) delay(int) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	d := min(firstDelay<<min(l.tries, 5), longDelay)
+	tries := l.tries
 	l.tries++
+	if tries == 0 {
+		return rand.N(firstDelay)
+	}
+	d := min(firstDelay<<min(tries-1, 5), longDelay)
 	return d/2 + rand.N(d)
 }
 

@@ -33,7 +33,12 @@ func (b *Bucket) requests(ctx context.Context, all []*nats.Msg) []answer {
 		open[i] = i
 	}
 	repeated := false
-	for patience := b.cfg.Timeout; ; patience *= 2 {
+	patience := b.cfg.Timeout
+	if b.lasting {
+		// Where thousands ask at once the answer comes late, and later if they ask twice.
+		patience = max(patience, reconnectTimeout)
+	}
+	for ; ; patience *= 2 {
 		attempt, cancel := context.WithTimeout(ctx, patience)
 		for i, a := range b.attempt(attempt, all, open) {
 			if late := errors.Is(a.err, context.DeadlineExceeded); late && errors.Is(answers[open[i]].err, nats.ErrNoResponders) {

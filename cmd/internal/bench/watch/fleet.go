@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
+	"github.com/bellpull/bellpull/cmd/internal/bench/bar"
 	"github.com/bellpull/bellpull/cmd/internal/natskv"
 	"github.com/bellpull/bellpull/puppet"
 	"github.com/bellpull/bellpull/schemas"
@@ -15,11 +17,12 @@ import (
 
 // fleet is simulated nodes: all of a watcher but the agent.
 type fleet struct {
-	b      *bench
-	server *natsServer
-	took   time.Duration // that a run takes
-	nodes  []*simNode
-	ended  chan struct{} // gets a value at each run's end
+	b       *bench
+	server  *natsServer
+	took    time.Duration // that a run takes
+	nodes   []*simNode
+	keepers []int         // pids
+	ended   chan struct{} // gets a value at each run's end
 
 	mu      sync.Mutex
 	running int
@@ -77,25 +80,37 @@ func (f *fleet) join(ctx context.Context, i int, permits bool) (*simNode, error)
 	return n, nil
 }
 
-// gather lets n nodes join, and waits until each has read.
+// gather lets n nodes join, and waits until each has applied what stands: a node
+// that is new runs once.
 func (f *fleet) gather(ctx context.Context, n int, permits bool) error {
 	f.nodes = make([]*simNode, n)
 	if err := all(n, func(i int) (err error) { f.nodes[i], err = f.join(ctx, i, permits); return err }); err != nil {
 		return err
 	}
-	for _, node := range f.nodes {
-		for {
-			node.mu.Lock()
-			_, read := node.read["common"]
-			node.mu.Unlock()
-			if read {
-				break
-			}
-			time.Sleep(5 * time.Millisecond)
+	for range n {
+		select {
+		case <-f.ended:
+		case <-time.After(time.Minute):
+			return errors.New("the nodes do not make their first run")
 		}
 	}
 	time.Sleep(5 * time.Second) // the second resync of each connection
+	f.forget()
 	return nil
+}
+
+// cpu is the CPU time so far of the server, of all keepers and of all nodes.
+func (f *fleet) cpu() (used [3]time.Duration) {
+	count := func(i, pid int) {
+		cpu, _ := bar.CPU(pid) // a process that has ended uses none
+		used[i] += cpu
+	}
+	count(0, f.server.pid())
+	for _, pid := range f.keepers {
+		count(1, pid)
+	}
+	count(2, os.Getpid())
+	return used
 }
 
 // end ends all nodes.

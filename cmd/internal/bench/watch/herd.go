@@ -22,24 +22,27 @@ func (b *bench) startHerd(ctx context.Context, name string, n int) (f *fleet, ad
 	if admin, err = server.bucket(ctx, n, 0); err != nil {
 		return nil, nil, nil, err
 	}
-	if err = admin.SetLimit(ctx, schemas.Limit{Known: true, Max: b.limit}); err != nil {
-		return nil, nil, nil, err
-	}
-	if _, err = admin.MendPermits(ctx); err != nil {
-		return nil, nil, nil, err
-	}
-	stopKeepers, err := b.startKeepers(keepers, server.url())
+	started, stopKeepers, err := b.startKeepers(keepers, server.url())
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	f = b.newFleet(server, b.run)
+	for _, keeper := range started {
+		f.keepers = append(f.keepers, keeper.Process.Pid)
+	}
 	stop = func() {
 		f.end()
 		stopKeepers()
 		admin.Close()
 		server.kill()
 	}
-	if err := f.gather(ctx, n, true); err != nil {
+	if err = f.gather(ctx, n, true); err == nil {
+		err = admin.SetLimit(ctx, schemas.Limit{Known: true, Max: b.limit})
+	}
+	if err == nil {
+		_, err = admin.MendPermits(ctx)
+	}
+	if err != nil {
 		stop()
 		return nil, nil, nil, err
 	}
@@ -53,11 +56,17 @@ func (b *bench) herd(ctx context.Context) error {
 		return err
 	}
 	defer stop()
+	before := f.cpu()
 	begin := time.Now()
 	if _, err := change(ctx, admin, "common", 1); err != nil {
 		return err
 	}
-	for range b.nodes {
+	for i := range b.nodes {
+		if i > 0 && i%(b.nodes/5) == 0 {
+			after := f.cpu()
+			fmt.Printf("%d runs ended after %.2f s; CPU so far: server %.2f s, keepers %.2f s, all nodes %.2f s\n", i, time.Since(begin).Seconds(),
+				(after[0] - before[0]).Seconds(), (after[1] - before[1]).Seconds(), (after[2] - before[2]).Seconds())
+		}
 		select {
 		case <-f.ended:
 		case <-time.After(time.Minute):

@@ -16,9 +16,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 )
 
@@ -40,6 +43,9 @@ type bench struct {
 	dir   string // temporary; binaries and stores
 	state string // of simulated nodes, in memory where there is a place
 	wrong []string
+
+	mu      sync.Mutex
+	started []*exec.Cmd
 }
 
 func main() {
@@ -73,7 +79,7 @@ func run(o options, sections []string) error {
 	if b.dir, err = os.MkdirTemp("", "bench-watch-"); err != nil {
 		return err
 	}
-	defer os.RemoveAll(b.dir)
+	defer b.end()
 	memory := ""
 	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
 		memory = "/dev/shm"
@@ -81,7 +87,13 @@ func run(o options, sections []string) error {
 	if b.state, err = os.MkdirTemp(memory, "bench-watch-"); err != nil {
 		return err
 	}
-	defer os.RemoveAll(b.state)
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-stop
+		b.end()
+		os.Exit(1)
+	}()
 	fmt.Printf("simulated nodes keep their state in %s: what their disks cost is measured at the start of real runs\n", filepath.Dir(b.state))
 	for name, pkg := range map[string]string{"nats-server": "github.com/nats-io/nats-server/v2", "bellpull-watch": "./cmd/bellpull-watch"} {
 		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", filepath.Join(b.dir, name), pkg)
@@ -96,7 +108,7 @@ func run(o options, sections []string) error {
 		name    string
 		measure func(context.Context) error
 	}{
-		{"fanout", b.fanout}, {"restart", b.restart}, {"herd", b.herd}, {"faults", b.faults}, {"start", b.start}, {"idle", b.idling},
+		{"fanout", b.fanout}, {"restart", b.restart}, {"herd", b.herd}, {"faults", b.faults}, {"start", b.starting}, {"idle", b.idling},
 	} {
 		if !slices.Contains(sections, section.name) {
 			continue
@@ -112,6 +124,29 @@ func run(o options, sections []string) error {
 		return errors.New(strings.Join(b.wrong, "; "))
 	}
 	return nil
+}
+
+// start starts a process that ends with the bench at the latest.
+func (b *bench) start(cmd *exec.Cmd) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	b.started = append(b.started, cmd)
+	return nil
+}
+
+// end leaves no process and no file behind. It may be called while the bench runs:
+// nothing is started any more.
+func (b *bench) end() {
+	b.mu.Lock() // for good
+	for _, cmd := range b.started {
+		_ = cmd.Process.Kill() // fails for those that have ended
+		_, _ = cmd.Process.Wait()
+	}
+	_ = os.RemoveAll(b.dir)
+	_ = os.RemoveAll(b.state)
 }
 
 // check notes what must never be.

@@ -37,7 +37,7 @@ func (b *bench) startWatcher(name, url, timing string) (*watcher, error) {
 	}
 	w.cmd = exec.Command(filepath.Join(b.dir, "bellpull-watch"), "--config", file, "--log-level", "error")
 	w.cmd.Stderr = os.Stderr
-	return w, w.cmd.Start()
+	return w, b.start(w.cmd)
 }
 
 func (w *watcher) stop() {
@@ -61,9 +61,9 @@ func (w *watcher) began(after time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("no run within 30 s of the change")
 }
 
-// start measures from a change to the start of the agent's process on an idle
+// starting measures from a change to the start of the agent's process on an idle
 // node, beside the parts that nobody can do without.
-func (b *bench) start(ctx context.Context) error {
+func (b *bench) starting(ctx context.Context) error {
 	server, err := b.startServer("start")
 	if err != nil {
 		return err

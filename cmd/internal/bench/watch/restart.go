@@ -47,7 +47,6 @@ func (b *bench) restartBellpull(ctx context.Context) (time.Duration, error) {
 	if err := f.gather(ctx, b.nodes, false); err != nil {
 		return 0, err
 	}
-	f.forget()
 	server.kill()
 	if err := server.launch(b); err != nil {
 		return 0, err
@@ -158,7 +157,7 @@ func joinRevisions(ctx context.Context, c *crowd, i int, current chan<- int) err
 			case entry == nil && !ready:
 				ready = true
 				close(initial)
-			case entry != nil && entry.Key() == "common":
+			case entry != nil && ready && entry.Key() == "common": // not the value that stood before
 				current <- i
 			}
 		}

@@ -63,7 +63,7 @@ func (s *natsServer) pid() int    { return s.cmd.Process.Pid }
 // open files to what the machine allows.
 func (s *natsServer) launch(b *bench) error {
 	s.cmd = exec.Command(filepath.Join(b.dir, "nats-server"), "-c", filepath.Join(s.dir, "conf"))
-	if err := s.cmd.Start(); err != nil {
+	if err := b.start(s.cmd); err != nil {
 		return err
 	}
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
@@ -210,12 +210,11 @@ func keep(url string) error {
 }
 
 // startKeepers starts keeper processes.
-func (b *bench) startKeepers(n int, url string) (stop func(), err error) {
+func (b *bench) startKeepers(n int, url string) (started []*exec.Cmd, stop func(), err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var started []*exec.Cmd
 	stop = func() {
 		for _, cmd := range started {
 			_ = cmd.Process.Kill()
@@ -225,11 +224,11 @@ func (b *bench) startKeepers(n int, url string) (stop func(), err error) {
 	for range n {
 		cmd := exec.Command(self, "keep", url)
 		cmd.Stderr = os.Stderr
-		if err := cmd.Start(); err != nil {
+		if err := b.start(cmd); err != nil {
 			stop()
-			return nil, err
+			return nil, nil, err
 		}
 		started = append(started, cmd)
 	}
-	return stop, nil
+	return started, stop, nil
 }
