@@ -22,6 +22,7 @@ type Loop struct {
 
 	wanted  Wanted
 	book    Book
+	booked  bool // what is applied stands on disk
 	run     *Run // under way
 	retry   *Retry
 	last    time.Time            // start of the last run

@@ -36,7 +36,7 @@ func (l *Loop) others() {
 		l.log.Warn("the fact's record of somebody else's run cannot be read", "error", err)
 	}
 	book, findings := l.book.Judge(t, l.wanted, time.Now())
-	l.book = book
+	l.book, l.booked = book, false
 	l.ran(t, findings)
 	if len(findings) > 0 {
 		l.log.Info("a run of somebody else proves nothing", "began", report.Time, "scope", findings[0].Scope, "why", findings[0].Reason)

@@ -149,7 +149,7 @@ func (l *Loop) finish(end ending) {
 	book, findings := l.book.Judge(trial, l.wanted, time.Now())
 	l.log.Info("run ended", "run", run.ID, "outcome", result.Outcome, "took", result.Ended.Sub(run.Started).Round(time.Millisecond),
 		"exit", result.Exit, "failed", result.Failed)
-	l.book = book
+	l.book, l.booked = book, false
 	if left := run.left(dues(l.wanted, book, l.cfg.Scopes, time.Now(), l.cfg.Timing.Skew)); len(findings) == 0 && len(left) > 0 {
 		// Watcher and fact do not see the same: without this the next run would start at once, and so on for ever.
 		findings = []Finding{{Reason: "the run used something else than is wanted: " + describe(left)}}
@@ -192,7 +192,11 @@ func (l *Loop) plan(run Run, findings []Finding) {
 // stopped in between finds the run still under way and judges it once more, to
 // the same end.
 func (l *Loop) save() error {
-	err := l.state.saveApplied(l.book.Applied)
+	var err error
+	if !l.booked { // an unchanged one is not even written out
+		err = l.state.saveApplied(l.book.Applied)
+		l.booked = err == nil
+	}
 	if err == nil {
 		err = l.state.saveJournal(journal{
 			Wanted: l.wanted, Run: l.run, Last: l.last, Retry: l.retry, Unproven: l.book.Unproven, Seen: l.seen, Noticed: l.noticed,
