@@ -24,7 +24,6 @@ import (
 type watcher struct {
 	cmd *exec.Cmd
 	dir string
-	n   int // runs so far
 }
 
 func (b *bench) startWatcher(name, url, timing string) (*watcher, error) {
