@@ -25,6 +25,7 @@ type Bucket struct {
 	lasting bool               // the connection comes back when it is lost
 	forget  context.CancelFunc // ends the attempts to connect
 	changes sync.WaitGroup     // the goroutines behind Changes
+	replies replies
 }
 
 const (

@@ -93,8 +93,8 @@ func unanswered(n int, err error) []answer {
 	return answers
 }
 
-// exchange sends the open ones of all, each with its own reply subject below
-// one inbox, and collects the answers.
+// exchange sends the open ones of all, each with its own reply subject, and
+// collects the answers.
 func (b *Bucket) exchange(ctx context.Context, all []*nats.Msg, open []int) []answer {
 	refusals := make(chan refusal, len(open)+1)
 	ctx, done := b.link.begin(ctx, func(r refusal) {
@@ -104,13 +104,11 @@ func (b *Bucket) exchange(ctx context.Context, all []*nats.Msg, open []int) []an
 		}
 	})
 	defer done()
-	inbox := b.nc.NewInbox()
-	replies := make(chan *nats.Msg, len(open))
-	subscription, err := b.nc.ChanSubscribe(inbox+".*", replies)
+	inbox, replies, forget, err := b.replies.expect(b.nc, len(open))
 	if err != nil {
 		return unanswered(len(open), err)
 	}
-	defer func() { _ = subscription.Unsubscribe() }() // fails only when the connection has ended
+	defer forget()
 
 	answers := make([]answer, len(open))
 	left := len(open)
@@ -121,7 +119,7 @@ func (b *Bucket) exchange(ctx context.Context, all []*nats.Msg, open []int) []an
 	}
 	for i, n := range open {
 		m := *all[n]
-		m.Reply = inbox + "." + strconv.Itoa(i)
+		m.Reply = inbox + strconv.Itoa(i)
 		if err := b.nc.PublishMsg(&m); err != nil {
 			settle(i, answer{err: err})
 		}
@@ -129,7 +127,7 @@ func (b *Bucket) exchange(ctx context.Context, all []*nats.Msg, open []int) []an
 	for left > 0 {
 		select {
 		case m := <-replies:
-			i, err := strconv.Atoi(strings.TrimPrefix(m.Subject, inbox+"."))
+			i, err := strconv.Atoi(strings.TrimPrefix(m.Subject, inbox))
 			switch {
 			case err != nil || i < 0 || i >= len(open):
 			case len(m.Data) == 0 && m.Header.Get("Status") == "503":
@@ -138,8 +136,9 @@ func (b *Bucket) exchange(ctx context.Context, all []*nats.Msg, open []int) []an
 				settle(i, answer{msg: m})
 			}
 		case r := <-refusals:
+			deaf := b.replies.refused(r.subject)
 			for i, n := range open {
-				if r.subject == all[n].Subject || strings.HasPrefix(r.subject, inbox) {
+				if deaf || r.subject == all[n].Subject {
 					settle(i, answer{err: r.err})
 				}
 			}
