@@ -22,8 +22,9 @@ type Loop struct {
 
 	wanted  Wanted
 	book    Book
-	booked  bool // what is applied stands on disk
-	run     *Run // under way
+	booked  bool    // what is applied stands on disk
+	saved   journal // as it stands on disk
+	run     *Run    // under way
 	retry   *Retry
 	last    time.Time            // start of the last run
 	seen    time.Time            // when the report was written that was looked at last

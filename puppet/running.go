@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"reflect"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -197,11 +198,18 @@ func (l *Loop) save() error {
 		err = l.state.saveApplied(l.book.Applied)
 		l.booked = err == nil
 	}
-	if err == nil {
-		err = l.state.saveJournal(journal{
-			Wanted: l.wanted, Run: l.run, Last: l.last, Retry: l.retry, Unproven: l.book.Unproven, Seen: l.seen, Noticed: l.noticed,
-			Limit: l.limit, Unknown: l.line.Unknown, Alone: l.line.Alone, Reported: l.reported,
-		})
+	now := journal{
+		Wanted: l.wanted, Last: l.last, Retry: l.retry, Unproven: l.book.Unproven, Seen: l.seen, Noticed: l.noticed,
+		Limit: l.limit, Unknown: l.line.Unknown, Alone: l.line.Alone, Reported: l.reported,
+	}
+	if l.run != nil {
+		run := *l.run // it changes while it goes on
+		now.Run = &run
+	}
+	if err == nil && !reflect.DeepEqual(now, l.saved) {
+		if err = l.state.saveJournal(now); err == nil {
+			l.saved = now
+		}
 	}
 	switch {
 	case err == nil:

@@ -18,6 +18,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -56,6 +57,8 @@ func main() {
 		}
 		return
 	}
+	// Thousands of nodes in one process would spend their time collecting each other's garbage.
+	debug.SetGCPercent(400)
 	var o options
 	sections := flag.String("sections", "fanout,restart,herd,faults,start,idle", "what to measure")
 	flag.IntVar(&o.nodes, "nodes", 5000, "simulated nodes")
