@@ -212,13 +212,14 @@ func quoted(text string) string {
 
 // A connection that stood for less than calm counts as one more failed attempt.
 const (
-	calm       = 30 * time.Second
-	firstDelay = 4 * time.Second
-	longDelay  = 30 * time.Second
+	calm        = 30 * time.Second
+	firstDelay  = 4 * time.Second
+	secondDelay = 2 * time.Second
+	longDelay   = 30 * time.Second
 )
 
 // delay is how long to wait before the servers are tried again: at first anything
-// up to 4 s, so that a fleet does not come back at once, then 4 s doubling to 30 s,
+// up to 4 s, so that a fleet does not come back at once, then 2 s doubling to 30 s,
 // ±50 %.
 func (l *link) delay(int) time.Duration {
 	l.mu.Lock()
@@ -228,7 +229,7 @@ func (l *link) delay(int) time.Duration {
 	if tries == 0 {
 		return rand.N(firstDelay)
 	}
-	d := min(firstDelay<<min(tries-1, 5), longDelay)
+	d := min(secondDelay<<min(tries-1, 5), longDelay)
 	return d/2 + rand.N(d)
 }
 
