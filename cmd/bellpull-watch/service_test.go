@@ -1,0 +1,115 @@
+package main
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bellpull/bellpull/cmd/internal/tools"
+	"github.com/bellpull/bellpull/schemas"
+)
+
+// manager is systemd's end of the notify socket.
+func manager(t *testing.T, name string) func() string {
+	t.Helper()
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { socket.Close() })
+	t.Setenv("NOTIFY_SOCKET", name)
+	return func() string {
+		buf := make([]byte, 4096)
+		if err := socket.SetReadDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		n, err := socket.Read(buf)
+		if err != nil {
+			t.Fatalf("nothing was told: %v", err)
+		}
+		return string(buf[:n])
+	}
+}
+
+func TestServiceManager(t *testing.T) {
+	for name, address := range map[string]string{"file": filepath.Join(t.TempDir(), "notify"), "abstract": "@bellpull-test-" + filepath.Base(t.TempDir())} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("WATCHDOG_USEC", "40000000")
+			next := manager(t, address)
+			s := newService(hclog.NewNullLogger())
+			s.ready()
+			if got := next(); got != "READY=1" {
+				t.Errorf("told %q, want READY=1", got)
+			}
+			s.alive()
+			if got := next(); got != "WATCHDOG=1" {
+				t.Errorf("told %q, want WATCHDOG=1", got)
+			}
+			s.alive() // too soon to be told again
+			s.status(schemas.Status{State: schemas.NodeFailed, Why: "retry 1: x"})
+			if got := next(); got != "STATUS=failed: retry 1: x" {
+				t.Errorf("told %q, want the status", got)
+			}
+			s.stopping()
+			if got := next(); got != "STOPPING=1" {
+				t.Errorf("told %q, want STOPPING=1", got)
+			}
+		})
+	}
+}
+
+// Without a service manager nobody is told, and nothing is wrong.
+func TestNoServiceManager(t *testing.T) {
+	t.Setenv("NOTIFY_SOCKET", "")
+	var log strings.Builder
+	s := newService(hclog.New(&hclog.LoggerOptions{Output: &log}))
+	s.ready()
+	s.alive()
+	if log.Len() > 0 {
+		t.Errorf("log: %s", log.String())
+	}
+}
+
+// The unit files are what systemd understands, and keep what is promised: the
+// service is never given up, and ending it does not end the run.
+func TestUnitFiles(t *testing.T) {
+	tools.Need(t, "systemd-analyze")
+	units, err := filepath.Glob("../bellpull*/*.service")
+	if err != nil || len(units) < 2 {
+		t.Fatalf("%d unit files, %v", len(units), err)
+	}
+	for _, unit := range units {
+		text, err := os.ReadFile(unit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// systemd looks whether the program is there.
+		local := filepath.Join(t.TempDir(), filepath.Base(unit))
+		if err := os.WriteFile(local, []byte(strings.ReplaceAll(string(text), "ExecStart=/usr/bin/bellpull-", "ExecStart=/bin/true bellpull-")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command("systemd-analyze", "verify", local).CombinedOutput(); err != nil || strings.Contains(string(out), filepath.Base(unit)) {
+			t.Errorf("%s: %v\n%s", unit, err, out)
+		}
+		for _, want := range []string{"StartLimitIntervalSec=0", "Restart=always", "Type=notify"} {
+			if !strings.Contains(string(text), "\n"+want+"\n") {
+				t.Errorf("%s lacks %s", unit, want)
+			}
+		}
+	}
+	watch, err := os.ReadFile("bellpull-watch.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"KillMode=process", "WatchdogSec=5min"} {
+		if !strings.Contains(string(watch), "\n"+want+"\n") {
+			t.Errorf("bellpull-watch.service lacks %s", want)
+		}
+	}
+}
