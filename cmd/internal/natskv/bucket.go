@@ -1,6 +1,7 @@
 package natskv
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,7 +74,7 @@ func Connect(ctx context.Context, cfg Config) (*Bucket, error) {
 		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(),
 		nats.ReconnectBufSize(-1),                          // what cannot be sent now fails now, and is not sent behind our back
 		nats.Timeout(max(b.cfg.Timeout, reconnectTimeout)), // the dialer gives the first attempt less
-		nats.CustomReconnectDelay(b.link.delay), nats.PingInterval(pingInterval),
+		nats.CustomReconnectDelay(b.link.delay), nats.PingInterval(cmp.Or(b.cfg.Ping, pingInterval)),
 		nats.ConnectHandler(b.link.connected), nats.ReconnectHandler(b.link.connected),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { b.link.failed(b.reason(err)) }),
 	)

@@ -39,6 +39,9 @@ type Config struct {
 	// Timeout is the time for one server to accept a connection, handshake
 	// included; 0 = [DefaultTimeout].
 	Timeout time.Duration
+	// Ping is how often a lasting connection asks whether the server is there; one
+	// that is silent for two of them is left. 0 = 30 s.
+	Ping time.Duration
 	// Name is shown in the server's list of connections: "bellpull-fact".
 	Name string
 	// Node is the certname of the node that asks, "" for everybody else. A node's

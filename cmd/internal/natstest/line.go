@@ -17,6 +17,7 @@ type Line struct {
 	open   chan struct{} // closed while bytes may pass
 	ended  chan struct{}
 	conns  []net.Conn
+	left   bool
 	copies sync.WaitGroup
 }
 
@@ -62,7 +63,7 @@ func (l *Line) URL() string { return "nats://" + l.listener.Addr().String() }
 func (l *Line) Silence() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.open = make(chan struct{})
+	l.open, l.left = make(chan struct{}), false
 }
 
 // Resume ends the silence; the bytes that were held back arrive.
@@ -70,6 +71,14 @@ func (l *Line) Resume() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	close(l.open)
+}
+
+// Left reports whether a client has given up and connected anew since the last
+// Silence.
+func (l *Line) Left() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.left
 }
 
 // Cut ends all connections that stand.
@@ -88,6 +97,9 @@ func (l *Line) accept() {
 		if err != nil {
 			return
 		}
+		l.mu.Lock()
+		l.left = true
+		l.mu.Unlock()
 		l.hold(client)
 		if l.target == "" {
 			continue
