@@ -54,7 +54,7 @@ func newStateDir(dir string) *stateDir { return &stateDir{dir: dir, written: map
 // called, or the process has ended.
 func (s *stateDir) lock() (unlock func(), err error) {
 	path := filepath.Join(s.dir, lockFile)
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock state: %w", err)
 	}
