@@ -153,6 +153,7 @@ within 20 "the Hiera data are in step with the bucket" test -s "$work/state/hier
 say "bellpull-hiera     keeps Hiera data files equal to the bucket"
 start watch bellpull-watch
 watcher=${pids[-1]}
+within 20 "the node reports its status" bellpull status
 say "bellpull-watch     starts Puppet on the node when its state changes"
 say "bellpull-fact      is run by Facter, in every Puppet run"
 
@@ -160,8 +161,9 @@ chapter "1. An event opens tcp port 8443 for $group"
 begin=$(date +%s.%N)
 typed bellpull put "$group" 'my_firewall::rules[tcp-8443]' \
   '{"port":8443,"protocol":"tcp","action":"allow"}' --kind firewall_rule
-say "Nobody logs in and nobody runs Puppet. The watcher has noticed; waiting for its run ..."
-within 90 "a rule for port 8443 in both chains" both_chains_have 8443
+say "Nobody logs in and nobody runs Puppet. The watcher has noticed; waiting until every node of the group has applied it:"
+typed bellpull status --scope "$group" --wait --timeout 90s || failed "bellpull status --wait ends with 0"
+within 10 "a rule for port 8443 in both chains" both_chains_have 8443
 took=$(seconds_since "$begin")
 timings+=("port opened|$took")
 say "After $took s the node's firewall says:"
@@ -213,6 +215,10 @@ within 90 "no rule for port 8443 is left" no_chain_has 8443
 took=$(seconds_since "$begin")
 timings+=("port closed|$took")
 say "After $took s the firewall is as empty as it was."
+
+chapter "6. The fleet, as its nodes report it"
+within 60 "the node reports that it has converged" bellpull status --wait --timeout 1s
+typed bellpull status -o table
 
 chapter "All of it happened"
 within 60 "the watcher has proof that the last run used the last state" last_run_is_applied

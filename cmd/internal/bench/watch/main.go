@@ -65,7 +65,7 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 100, "changes that are announced to all nodes")
 	flag.IntVar(&o.limit, "permits", 50, "limit of simultaneous runs")
 	flag.DurationVar(&o.run, "run", 500*time.Millisecond, "time that a stub run takes")
-	flag.IntVar(&o.faultNodes, "fault-nodes", 2000, "simulated nodes where holders are killed")
+	flag.IntVar(&o.faultNodes, "fault-nodes", 5000, "simulated nodes where holders are killed")
 	flag.IntVar(&o.starts, "starts", 61, "real runs that are started")
 	flag.DurationVar(&o.idle, "idle", 5*time.Minute, "how long a real watcher is watched idling")
 	flag.DurationVar(&o.cap, "cap", 2*time.Minute, "longest wait for a peer")
