@@ -23,6 +23,7 @@ type metrics struct {
 	log      hclog.Logger
 	textfile string
 	registry *prometheus.Registry
+	began    time.Time
 
 	state    *prometheus.GaugeVec
 	wanted   *prometheus.GaugeVec
@@ -33,8 +34,10 @@ type metrics struct {
 	duration prometheus.Gauge
 	proven   prometheus.Gauge
 
-	mu   sync.Mutex
-	last *schemas.StatusRun
+	mu     sync.Mutex
+	scopes map[schemas.Scope]schemas.StatusScope // of the last status
+	told   bool                                  // a status has been taken before
+	last   time.Time                             // start of the last run
 }
 
 // states are those that a node can be in.
@@ -42,6 +45,9 @@ var states = []schemas.NodeState{
 	schemas.NodeUnknown, schemas.NodeConverged, schemas.NodeWaiting, schemas.NodeQueued, schemas.NodeRunning, schemas.NodeLocked,
 	schemas.NodeDisabled, schemas.NodeFailed,
 }
+
+// outcomes are those of [schemas.StatusRun].
+var outcomes = []string{"changed", "unchanged", "failed", "locked", "disabled", "timed out"}
 
 // newMetrics returns nil when none are asked for.
 func newMetrics(cfg config.Metrics, version string, log hclog.Logger) *metrics {
@@ -55,7 +61,7 @@ func newMetrics(cfg config.Metrics, version string, log hclog.Logger) *metrics {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "bellpull", Subsystem: "watch", Name: name, Help: help}, []string{label})
 	}
 	m := &metrics{
-		log: log, textfile: cfg.Textfile, registry: prometheus.NewRegistry(),
+		log: log, textfile: cfg.Textfile, registry: prometheus.NewRegistry(), began: time.Now(),
 		state:   gauges("state", "1 for what the node is doing about its desired state, 0 for the others.", "state"),
 		wanted:  gauges("wanted_revision", "Revision of a scope that was read last.", "scope"),
 		applied: gauges("applied_revision", "Newest revision of a scope that is proven to be applied.", "scope"),
@@ -71,7 +77,10 @@ func newMetrics(cfg config.Metrics, version string, log hclog.Logger) *metrics {
 		Namespace: "bellpull", Name: "build_info", Help: "1, labelled with the version.", ConstLabels: prometheus.Labels{"version": version},
 	})
 	build.Set(1)
-	m.registry.MustRegister(build, m.state, m.wanted, m.applied, m.pending, m.runs, m.ended, m.duration, m.proven)
+	m.registry.MustRegister(build, m.state, m.wanted, m.applied, m.pending, m.runs)
+	for _, outcome := range outcomes { // a series that begins with 1 shows no increase
+		m.runs.WithLabelValues(outcome)
+	}
 	return m
 }
 
@@ -86,27 +95,46 @@ func (m *metrics) take(s schemas.Status) {
 		}
 		m.state.WithLabelValues(string(state)).Set(value)
 	}
-	for _, g := range []*prometheus.GaugeVec{m.wanted, m.applied, m.pending} {
-		g.Reset() // a scope may have left the hierarchy
+	for scope := range m.scopes { // not all anew: who asks in between would see none
+		if _, still := s.Scopes[scope]; !still {
+			for _, g := range []*prometheus.GaugeVec{m.wanted, m.applied, m.pending} {
+				g.DeleteLabelValues(string(scope))
+			}
+		}
 	}
+	m.scopes = s.Scopes
 	for scope, p := range s.Scopes {
 		m.wanted.WithLabelValues(string(scope)).Set(float64(p.Wanted))
 		m.applied.WithLabelValues(string(scope)).Set(float64(p.Applied))
 		m.pending.WithLabelValues(string(scope)).Set(float64(len(p.Pending) + p.More))
 	}
-	if run := s.Run; run != nil && (m.last == nil || !run.Started.Equal(m.last.Started)) {
-		if m.last != nil || time.Since(run.Started) < time.Minute { // else it is an earlier watcher's
-			m.runs.WithLabelValues(run.Outcome).Inc()
-		}
-		m.last = run
-		m.ended.Set(float64(run.Started.UnixMilli()) / 1000)
-		m.duration.Set(run.Seconds)
-		m.proven.Set(map[bool]float64{true: 1}[run.Applied])
+	if s.Run != nil && !s.Run.Started.Equal(m.last) {
+		m.ran(*s.Run)
 	}
+	m.told = true
 	if m.textfile != "" {
 		if err := prometheus.WriteToTextfile(m.textfile, m.registry); err != nil {
 			m.log.Warn("metrics cannot be written", "error", err)
 		}
+	}
+}
+
+// ran takes a run over that has not been seen before. An earlier watcher's, which
+// the first status may tell of, is no run of this one's count.
+func (m *metrics) ran(run schemas.StatusRun) {
+	if m.last.IsZero() { // 0 would be a run in 1970 that failed
+		m.registry.MustRegister(m.ended, m.duration, m.proven)
+	}
+	length := time.Duration(run.Seconds * float64(time.Second))
+	if m.told || run.Started.Add(length).After(m.began) {
+		m.runs.WithLabelValues(run.Outcome).Inc()
+	}
+	m.last = run.Started
+	m.ended.Set(float64(run.Started.UnixMilli()) / 1000)
+	m.duration.Set(run.Seconds)
+	m.proven.Set(0)
+	if run.Applied {
+		m.proven.Set(1)
 	}
 }
 

@@ -57,7 +57,7 @@ func TestMetrics(t *testing.T) {
 			`bellpull_watch_state{state="converged"} 1`, `bellpull_watch_state{state="failed"} 0`,
 			`bellpull_watch_wanted_revision{scope="group/web"} 7`, `bellpull_watch_applied_revision{scope="group/web"} 7`,
 			`bellpull_watch_pending_entries{scope="group/web"} 0`,
-			`bellpull_watch_runs_total{outcome="failed"} 1`, `bellpull_watch_runs_total{outcome="changed"} 1`,
+			`bellpull_watch_runs_total{outcome="failed"} 1`, `bellpull_watch_runs_total{outcome="timed out"} 0`, `bellpull_watch_runs_total{outcome="changed"} 1`,
 			`bellpull_watch_last_run_duration_seconds 3`, `bellpull_watch_last_run_applied 1`,
 		} {
 			if !strings.Contains(text, "\n"+want+"\n") {
@@ -73,5 +73,47 @@ func TestMetrics(t *testing.T) {
 	}
 	if newMetrics(config.Metrics{}, "", hclog.NewNullLogger()) != nil {
 		t.Error("metrics that nobody asked for")
+	}
+}
+
+// Every run that this watcher sees the end of counts once, however long it took;
+// what an earlier watcher has counted does not. Before the first run nothing is
+// said of a last one.
+func TestMetricsCountRuns(t *testing.T) {
+	now := time.Now()
+	run := func(outcome string, began time.Time, took time.Duration) *schemas.StatusRun {
+		return &schemas.StatusRun{Outcome: outcome, Started: began, Seconds: took.Seconds()}
+	}
+	early := run("changed", now.Add(-time.Hour), time.Minute)
+	for _, tt := range []struct {
+		name string
+		runs []*schemas.StatusRun // of one status each
+		want string               // of the counter
+		last bool
+	}{
+		{"never ran", []*schemas.StatusRun{nil}, "", false},
+		{"an earlier watcher's", []*schemas.StatusRun{early, early}, "", true},
+		{"a long first run", []*schemas.StatusRun{nil, run("failed", now.Add(-time.Hour), 55*time.Minute)}, `bellpull_watch_runs_total{outcome="failed"} 1`, true},
+		{"taken over", []*schemas.StatusRun{early, run("changed", now.Add(-20*time.Minute), 10*time.Minute)}, `bellpull_watch_runs_total{outcome="changed"} 1`, true},
+		{"told first when it has ended", []*schemas.StatusRun{run("changed", now.Add(-time.Minute), time.Hour)}, `bellpull_watch_runs_total{outcome="changed"} 1`, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "bellpull.prom")
+			m := newMetrics(config.Metrics{Textfile: file}, "1.2.3", hclog.NewNullLogger())
+			for _, r := range tt.runs {
+				m.take(schemas.Status{State: schemas.NodeConverged, Run: r})
+			}
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := strings.Join(regexp.MustCompile(`(?m)^bellpull_watch_runs_total{.*} [1-9]$`).FindAllString(string(text), -1), " ")
+			if got != tt.want {
+				t.Errorf("counted %q, want %q", got, tt.want)
+			}
+			if last := strings.Contains(string(text), "\nbellpull_watch_last_run_timestamp_seconds "); last != tt.last {
+				t.Errorf("a last run is told of: %v, want %v", last, tt.last)
+			}
+		})
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -62,7 +63,7 @@ func (s *service) status(st schemas.Status) {
 	if st.Why != "" {
 		line += ": " + st.Why
 	}
-	s.tell("STATUS=" + line)
+	s.tell("STATUS=" + strings.Join(strings.Fields(line), " ")) // a second line would be another message
 }
 
 func (s *service) tell(what string) {

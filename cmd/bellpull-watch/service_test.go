@@ -52,9 +52,9 @@ func TestServiceManager(t *testing.T) {
 				t.Errorf("told %q, want WATCHDOG=1", got)
 			}
 			s.alive() // too soon to be told again
-			s.status(schemas.Status{State: schemas.NodeFailed, Why: "retry 1: x"})
-			if got := next(); got != "STATUS=failed: retry 1: x" {
-				t.Errorf("told %q, want the status", got)
+			s.status(schemas.Status{State: schemas.NodeDisabled, Why: "agent is disabled: maintenance\nSTOPPING=1"})
+			if got, want := next(), "STATUS=disabled: agent is disabled: maintenance STOPPING=1"; got != want {
+				t.Errorf("told %q, want %q: one message", got, want)
 			}
 			s.stopping()
 			if got := next(); got != "STOPPING=1" {
