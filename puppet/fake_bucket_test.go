@@ -130,3 +130,10 @@ func (b *bucket) set(scope schemas.Scope, reading schemas.ScopeReading) uint64 {
 	}
 	return b.revision
 }
+
+// vanish makes a scope such that never had a document, and announces nothing.
+func (b *bucket) vanish(scope schemas.Scope) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.scopes, scope)
+}

@@ -531,3 +531,64 @@ func TestRestart(t *testing.T) {
 		t.Errorf("%d of 12 were served, %d at once, want at most 2", got, f.most)
 	}
 }
+
+// A cluster that loses the server on which the permits' consumer lives: nobody is
+// let in beyond the limit, and all are served.
+func TestLeaderLost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a cluster takes a while: not in a short run")
+	}
+	servers := natstest.Cluster(t, 3)
+	var urls []string
+	for _, s := range servers {
+		urls = append(urls, s.URL())
+	}
+	connect := func(node string) *natskv.Bucket {
+		b := must(natskv.Connect(t.Context(), natskv.Config{Servers: urls, Node: node}))
+		t.Cleanup(b.Close)
+		return b
+	}
+	f := &fleet{t: t, admin: connect("")}
+	must(f.admin.Init(f.ctx(), natskv.InitOptions{Replicas: 3}))
+	f.limit(3)
+	for range 2 {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		k := keeper.New(keeper.Config{Bucket: connect(""), Mend: time.Second, Heartbeat: time.Second})
+		go func() { done <- k.Run(ctx) }()
+		t.Cleanup(func() { cancel(); <-done })
+	}
+	f.tokens(3)
+	var all sync.WaitGroup
+	served := make(chan string, 40)
+	for i := range cap(served) {
+		node := fmt.Sprintf("n%d.example.com", i)
+		a := &asker{f: f, bucket: connect(node)}
+		a.Permits = a.bucket.Permits()
+		a.answers = a.Ask(t.Context())
+		all.Go(func() {
+			permit := a.granted()
+			f.hold(1)
+			for range 5 { // the run
+				time.Sleep(50 * time.Millisecond)
+				if renewed, err := a.Renew(f.ctx(), permit); err == nil {
+					permit = renewed
+				}
+			}
+			f.hold(-1)
+			_ = a.Release(f.ctx(), permit) // one that is not answered lapses
+			served <- node
+		})
+	}
+	f.until("some are served", func() bool { return len(served) >= 5 })
+	for _, s := range servers {
+		if s.Embedded().JetStreamIsConsumerLeader("$G", "BELLPULL_PERMITS_desired", "permits") {
+			s.Stop()
+			break
+		}
+	}
+	all.Wait()
+	if got := len(served); got != cap(served) || f.most > 3 {
+		t.Errorf("%d of %d were served, %d at once, want at most 3", got, cap(served), f.most)
+	}
+}
