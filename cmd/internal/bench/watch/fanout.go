@@ -139,7 +139,9 @@ func (b *bench) fanout(ctx context.Context) error {
 		return err
 	}
 	defer bare.end()
-	watch, err := b.gather(ctx, "kv.Watch per node", func(c *crowd, i int) error { return joinWatch(ctx, c, i) })
+	watch, err := b.gather(ctx, "kv.Watch per node", func(c *crowd, i int) error {
+		return joinWatch(ctx, c, i, func(jetstream.KeyValueEntry) { c.told <- struct{}{} })
+	})
 	if err != nil {
 		return err
 	}
@@ -230,8 +232,9 @@ func joinBare(c *crowd, _ int) error {
 	return nc.Flush()
 }
 
-// joinWatch is a node as others make it: one watch of the bucket for its keys.
-func joinWatch(ctx context.Context, c *crowd, i int) error {
+// joinWatch is a node as others make it: one watch of the bucket for its keys. each
+// gets what comes after the values that stood when it began.
+func joinWatch(ctx context.Context, c *crowd, i int, each func(jetstream.KeyValueEntry)) error {
 	nc, err := nats.Connect(c.server.url(), nats.MaxReconnects(-1))
 	if err != nil {
 		return err
@@ -258,7 +261,7 @@ func joinWatch(ctx context.Context, c *crowd, i int) error {
 				current = true
 				close(initial)
 			case entry != nil && current:
-				c.told <- struct{}{}
+				each(entry)
 			}
 		}
 	}()

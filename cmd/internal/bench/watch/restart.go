@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bellpull/bellpull/cmd/internal/bench/bar"
@@ -99,7 +98,13 @@ func (b *bench) restartWatches(ctx context.Context) (took time.Duration, whole b
 	defer admin.Close()
 	c := &crowd{name: "kv.Watch per node", server: server, told: make(chan struct{}, 4*b.nodes)}
 	current := make(chan int, 4*b.nodes)
-	err = all(b.nodes, func(i int) error { return joinRevisions(ctx, c, i, current) })
+	err = all(b.nodes, func(i int) error {
+		return joinWatch(ctx, c, i, func(entry jetstream.KeyValueEntry) {
+			if entry.Key() == "common" {
+				current <- i
+			}
+		})
+	})
 	if err != nil {
 		return 0, false, err
 	}
@@ -128,40 +133,4 @@ func (b *bench) restartWatches(ctx context.Context) (took time.Duration, whole b
 		}
 	}
 	return time.Since(begin), true, nil
-}
-
-// joinRevisions is a node with a watch that tells when it has the value of the change.
-func joinRevisions(ctx context.Context, c *crowd, i int, current chan<- int) error {
-	nc, err := nats.Connect(c.server.url(), nats.MaxReconnects(-1))
-	if err != nil {
-		return err
-	}
-	c.ends(nc.Close)
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return err
-	}
-	kv, err := js.KeyValue(ctx, "desired")
-	if err != nil {
-		return err
-	}
-	watcher, err := kv.WatchFiltered(ctx, keys(scopesOf(i)))
-	if err != nil {
-		return err
-	}
-	initial := make(chan struct{})
-	go func() {
-		ready := false
-		for entry := range watcher.Updates() {
-			switch {
-			case entry == nil && !ready:
-				ready = true
-				close(initial)
-			case entry != nil && ready && entry.Key() == "common": // not the value that stood before
-				current <- i
-			}
-		}
-	}()
-	<-initial
-	return nil
 }
