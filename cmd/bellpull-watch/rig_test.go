@@ -42,19 +42,25 @@ func newRig(t *testing.T) *rig {
 	}
 	r.listen = listener.Addr().String()
 	listener.Close()
-	r.write("bellpull.yaml", fmt.Sprintf(`
-nats: {servers: ["nats://%[1]s"]}
-node: {certname: web1.example.com, hierarchy: ["node/{certname}", group/web, common]}
-state: %[2]s/state
-watch: {command: [fakepuppet, %[2]s], proof: agent, quiet: 50ms}
-puppet: {lock: %[2]s/agent.lock, disabled_lock: %[2]s/disabled.lock, report: %[2]s/report.yaml}
-`, r.listen, r.dir))
+	r.at("nats://" + r.listen)
 	t.Setenv("BELLPULL_CONFIG", filepath.Join(r.dir, "bellpull.yaml"))
 	t.Cleanup(func() {
 		r.kill(r.watch)
 		r.kill(r.server)
 	})
 	return r
+}
+
+// at is where the node looks for NATS.
+func (r *rig) at(url string) {
+	r.t.Helper()
+	r.write("bellpull.yaml", fmt.Sprintf(`
+nats: {servers: ["%[1]s"]}
+node: {certname: web1.example.com, hierarchy: ["node/{certname}", group/web, common]}
+state: %[2]s/state
+watch: {command: [fakepuppet, %[2]s], proof: agent, quiet: 50ms}
+puppet: {lock: %[2]s/agent.lock, disabled_lock: %[2]s/disabled.lock, report: %[2]s/report.yaml}
+`, url, r.dir))
 }
 
 func (r *rig) path(name string) string { return filepath.Join(r.dir, name) }

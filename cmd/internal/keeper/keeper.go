@@ -294,6 +294,10 @@ func (k *Keeper) settle(ctx context.Context, node string, ask natskv.PermitAsk) 
 	case !now.Add(answerTimeout).Before(h.end()):
 		return natskv.PermitReply{Lapsed: true}
 	}
+	if left := h.end().Sub(now); ask.Action == natskv.PermitRenew && left > lease*9/10 {
+		// As a node does at once to see that the grant was not late: the lease has just begun.
+		return natskv.PermitReply{Handle: ask.Handle, Lease: left.Milliseconds()}
+	}
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	word, reply := "+WPI", natskv.PermitReply{Lease: lease.Milliseconds()}
