@@ -17,7 +17,7 @@ type Line struct {
 	open   chan struct{} // closed while bytes may pass
 	ended  chan struct{}
 	conns  []net.Conn
-	left   bool
+	tries  int // connections since the last Silence
 	copies sync.WaitGroup
 }
 
@@ -63,7 +63,7 @@ func (l *Line) URL() string { return "nats://" + l.listener.Addr().String() }
 func (l *Line) Silence() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.open, l.left = make(chan struct{}), false
+	l.open, l.tries = make(chan struct{}), 0
 }
 
 // Resume ends the silence; the bytes that were held back arrive.
@@ -75,10 +75,13 @@ func (l *Line) Resume() {
 
 // Left reports whether a client has given up and connected anew since the last
 // Silence.
-func (l *Line) Left() bool {
+func (l *Line) Left() bool { return l.Tries() > 0 }
+
+// Tries is how many connections were made since the last Silence.
+func (l *Line) Tries() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.left
+	return l.tries
 }
 
 // Cut ends all connections that stand.
@@ -98,7 +101,7 @@ func (l *Line) accept() {
 			return
 		}
 		l.mu.Lock()
-		l.left = true
+		l.tries++
 		l.mu.Unlock()
 		l.hold(client)
 		if l.target == "" {
