@@ -22,9 +22,10 @@ type Loop struct {
 
 	wanted  Wanted
 	book    Book
-	booked  bool    // what is applied stands on disk
-	saved   journal // as it stands on disk
-	run     *Run    // under way
+	booked  bool      // what is applied stands on disk
+	saved   journal   // as it stands on disk
+	saveAt  time.Time // when it is written at the latest; zero = nothing waits for that
+	run     *Run      // under way
 	retry   *Retry
 	last    time.Time            // start of the last run
 	seen    time.Time            // when the report was written that was looked at last
@@ -113,6 +114,7 @@ func (l *Loop) Run(ctx context.Context, notices <-chan schemas.Notice) error {
 		select {
 		case <-ctx.Done():
 			wake.Stop()
+			_ = l.save() // a failure has been logged
 			return nil
 		case notice, open := <-notices:
 			if !open {
@@ -247,7 +249,7 @@ func (l *Loop) load() {
 
 // wake is when the loop has to look again though nothing has happened.
 func (l *Loop) wake() time.Time {
-	at := earlier(l.readAt, time.Now().Add(wakeAtLeast))
+	at := earlier(earlier(l.readAt, l.saveAt), time.Now().Add(wakeAtLeast))
 	if l.run == nil {
 		at = earlier(at, l.until)
 		if len(l.noticed) > 0 { // somebody else's run may be proof meanwhile

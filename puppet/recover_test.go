@@ -228,3 +228,27 @@ func TestLoopStopIsPrompt(t *testing.T) {
 		}
 	})
 }
+
+// What a run is waited for stands on disk soon: a watcher that is killed in a long
+// wait, and comes back without NATS, still owes it.
+func TestLoopLongWaitIsKept(t *testing.T) {
+	bubble(t, func(t *testing.T, n *node) {
+		n.timing.Splay = 9 * time.Hour
+		n.booked0()
+		n.put(web, "fw=80")
+		n.pass(6 * time.Second)
+		kept := n.read("run.json")
+		n.stop()
+		n.write("run.json", kept) // as if it had been killed
+		n.store.fail(schemas.ErrUnavailable)
+		n.start()
+		n.pass(time.Second)
+		if got := n.status().Scopes[web]; got.Wanted != 1 || len(got.Pending) != 1 {
+			t.Errorf("%+v, want that fw is pending", got)
+		}
+		n.store.fail(nil)
+		n.pass(24 * time.Hour)
+		n.wantRuns(1)
+		n.wantApplied(web, "fw")
+	})
+}

@@ -68,9 +68,25 @@ func (l *Loop) step(ctx context.Context) {
 		l.retry = nil
 		l.decided("no run", "why", d.Why, "bucket", l.wanted.Bucket, "revision", l.wanted.newest())
 	}
+	l.saveSoon(d)
+	l.report(d)
+}
+
+// saveWithin is how soon it stands on disk that a run is waited for.
+const saveWithin = 5 * time.Second
+
+// saveSoon keeps where things stand: what a run has done at once, and that one is
+// waited for a little later, because mostly it starts before that.
+func (l *Loop) saveSoon(d Decision) {
+	now := time.Now()
+	if waits := d.Action == Wait || d.Action == Queue; waits && l.run == nil && l.booked && now.Before(l.saveAt) {
+		return
+	} else if waits && l.run == nil && l.booked && l.saveAt.IsZero() {
+		l.saveAt = now.Add(saveWithin)
+		return
+	}
 	// A failure has been logged; the next step tries again.
 	_ = l.save()
-	l.report(d)
 }
 
 // start starts a run for what is owed. The run is written down before it starts:
@@ -129,7 +145,7 @@ func (l *Loop) finish(end ending) {
 		return // ctx is over: the next watcher takes the run over
 	}
 	run, result := *l.run, end.result
-	l.run = nil
+	l.run, l.booked = nil, false
 	l.seen = l.cfg.Runner.Reported()
 	switch {
 	case end.notStarted != nil:
@@ -211,6 +227,7 @@ func (l *Loop) save() error {
 			l.saved = now
 		}
 	}
+	l.saveAt = time.Time{}
 	switch {
 	case err == nil:
 		delete(l.said, "state")
