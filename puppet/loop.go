@@ -133,7 +133,9 @@ func (l *Loop) Run(ctx context.Context, notices <-chan schemas.Notice) error {
 				_ = l.save() // a failure has been logged
 			}
 		case end := <-l.ended:
-			_ = l.read(ctx)
+			if l.failures > 0 { // what is wanted is not known for sure: ask before the run is judged
+				_ = l.read(ctx)
+			}
 			l.finish(end)
 		case <-wake.C:
 		}
