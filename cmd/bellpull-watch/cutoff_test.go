@@ -29,6 +29,9 @@ func TestCutOff(t *testing.T) {
 	s, line := r.onLine(t)
 	r.start()
 	r.applied(r.put("group/web", `{"fw":{"value":1}}`))
+	// What is read once more a while after a connect is not to hit the outage: a
+	// reading that failed would be repeated, whether a reconnect is noticed or not.
+	r.until("a settled connection", func() bool { return time.Since(connected(t, s, "bellpull-watch")) > 5*time.Second })
 
 	line.Silence()
 	line.Cut()
