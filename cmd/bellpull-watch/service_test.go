@@ -97,7 +97,8 @@ func TestUnitFiles(t *testing.T) {
 		if out, err := exec.Command("systemd-analyze", "verify", local).CombinedOutput(); err != nil || strings.Contains(string(out), filepath.Base(unit)) {
 			t.Errorf("%s: %v\n%s", unit, err, out)
 		}
-		for _, want := range []string{"StartLimitIntervalSec=0", "Restart=always", "Type=notify"} {
+		// MOD-02: a permanent fault, such as a wrong configuration, is no busy loop.
+		for _, want := range []string{"StartLimitIntervalSec=0", "Restart=always", "RestartSec=10", "Type=notify"} {
 			if !strings.Contains(string(text), "\n"+want+"\n") {
 				t.Errorf("%s lacks %s", unit, want)
 			}
