@@ -9,6 +9,18 @@
 // A holder that is not heard for the lease loses its permit. A keeper that ends,
 // or loses NATS, strands nobody: who stood in its line hears nothing more, and
 // asks another.
+//
+// Where NATS limits who may do what, a keeper of the bucket desired needs, with S
+// for BELLPULL_PERMITS_desired:
+//
+//	publish          $JS.API.STREAM.INFO.S, $JS.API.STREAM.MSG.DELETE.S, $JS.API.DIRECT.GET.S.>,
+//	                 $JS.API.CONSUMER.*.S.>, $JS.API.CONSUMER.MSG.NEXT.S.permits, $JS.ACK.S.permits.>,
+//	                 bellpull.permits.desired.token.*
+//	subscribe        _INBOX.>, bellpull.permit.desired.*, bellpull.permits.desired.limit
+//	allow_responses  max 1000, expires 2h
+//
+// The last is for answers to nodes, whose inboxes no wildcard names. Who waits
+// longer than it lasts asks again, and keeps its place.
 package keeper
 
 import (
@@ -60,6 +72,9 @@ const (
 	pending = 65536
 	// tick is how often silent requests are looked for.
 	tick = time.Second
+	// standstill is how long a keeper that was paused, or whose machine was, may have
+	// been away before what it missed is too old. A node leaves more of its lease unused.
+	standstill = 5 * time.Second
 	// answerTimeout is for the server to confirm that a token was renewed or given back.
 	answerTimeout = 2 * time.Second
 )
@@ -110,6 +125,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	k.work.Go(func() { k.keepMending(ctx) })
 	ticks := time.NewTicker(tick)
 	defer ticks.Stop()
+	alive := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -117,6 +133,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		case m := <-requests:
 			k.asked(ctx, m)
 		case m := <-k.news:
+			alive = k.awake(alive)
 			k.hear(m)
 		case m := <-limits:
 			if limit, err := schemas.ParseLimit(string(m.Data)); err == nil {
@@ -131,9 +148,21 @@ func (k *Keeper) Run(ctx context.Context) error {
 			k.pull(time.Now())
 			k.mu.Unlock()
 		case now := <-ticks.C:
+			alive = k.awake(alive)
 			k.tend(now)
 		}
 	}
+}
+
+// awake looks whether the keeper has stood still since it was last seen alive. It
+// goes by the wall clock: the other one stands still with a machine that sleeps.
+func (k *Keeper) awake(last time.Time) time.Time {
+	now := time.Now()
+	if away := now.Round(0).Sub(last.Round(0)); away > standstill {
+		k.log.Warn("the keeper stood still; permits that came meanwhile are left to lapse", "for", away.Round(time.Second))
+		k.stalled(now)
+	}
+	return now
 }
 
 // sendAway tells who stands in line to ask another keeper: those that are left,

@@ -26,7 +26,7 @@ type line struct {
 	nodes  map[string]*list.Element // by certname
 	pulls  map[string]*pull         // by id
 	grants map[string]grant         // just sent, by the id under which NATS says that nobody heard
-	probes map[string]string        // node by the id under which NATS says that it is gone
+	probes map[string]waiter        // who was told, by the id under which NATS says that it is gone
 	heard  time.Time                // when the consumer last gave a sign of life
 	again  time.Time                // no new request before this
 	tries  int                      // requests in a row that came to nothing
@@ -61,7 +61,7 @@ const grantKept = 10 * time.Second
 
 func newLine() *line {
 	return &line{
-		order: list.New(), nodes: map[string]*list.Element{}, pulls: map[string]*pull{}, grants: map[string]grant{}, probes: map[string]string{},
+		order: list.New(), nodes: map[string]*list.Element{}, pulls: map[string]*pull{}, grants: map[string]grant{}, probes: map[string]waiter{},
 	}
 }
 
@@ -88,6 +88,14 @@ func (l *line) first() *waiter {
 	w := e.Value.(*waiter)
 	l.leave(w.node)
 	return w
+}
+
+// gone takes out of the line who was not there to hear. It keeps its place if it
+// has asked anew since.
+func (l *line) gone(w waiter) {
+	if e, ok := l.nodes[w.node]; ok && e.Value.(*waiter).reply == w.reply {
+		l.leave(w.node)
+	}
 }
 
 func (l *line) leave(node string) {
@@ -176,13 +184,25 @@ func (k *Keeper) tend(now time.Time) {
 		if now.Sub(w.told) >= natskv.PermitHeartbeat {
 			w.told = now
 			id := l.id("w")
-			l.probes[id] = w.node
+			l.probes[id] = *w
 			k.answer(w.reply, id, natskv.PermitReply{Waiting: true})
 		}
 	}
 	if len(l.probes) > 4*len(l.nodes)+leastPulls {
 		clear(l.probes) // NATS has long said who is gone
 	}
+}
+
+// stalled is called when the keeper has stood still for so long that what it hears
+// now may be old: a token that came meanwhile may be somebody else's by now, and
+// must be neither granted nor given back. Without their requests tokens are not
+// taken.
+func (k *Keeper) stalled(now time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.line.drop()
+	clear(k.line.grants)
+	k.pull(now)
 }
 
 // failed gives up a request that came to nothing, and slows down. k.mu is held.
@@ -208,12 +228,15 @@ func (k *Keeper) hear(m *nats.Msg) {
 	l := k.line
 	switch {
 	case strings.HasPrefix(id, "w"): // nobody heard: the node is gone
-		l.leave(l.probes[id])
+		l.gone(l.probes[id])
 		delete(l.probes, id)
 	case strings.HasPrefix(id, "g"):
 		k.free(l.grants[id].ack)
 		delete(l.grants, id)
 	case status == "":
+		if _, ok := l.pulls[id]; !ok {
+			break // of a request that was given up: who knows how long it was on its way
+		}
 		l.heard, l.tries = now, 0
 		l.end(id)
 		k.grant(m.Reply, now)

@@ -36,7 +36,6 @@ type StreamResult struct {
 }
 
 const (
-	noLimit       = "none" // the limit of permits that needs no keeper
 	permitLease   = time.Minute
 	permitWaiters = 16384
 )
@@ -131,7 +130,7 @@ func complete(have, want jetstream.StreamConfig) error {
 func (b *Bucket) initPermits(ctx context.Context) error {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails
-	for subject, body := range map[string][]byte{b.permitLimit(): []byte(noLimit), b.permitKey(): key} {
+	for subject, body := range map[string][]byte{b.permitLimit(): []byte(schemas.Limit{Known: true}.String()), b.permitKey(): key} {
 		if _, _, err := b.publish(ctx, subject, rand.Text(), body, 0); err != nil && !errors.Is(err, errSequence) {
 			return err
 		}

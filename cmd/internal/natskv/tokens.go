@@ -225,8 +225,10 @@ func (b *Bucket) removeToken(ctx context.Context, id, last uint64) error {
 		}
 		return stream.DeleteMsg(ctx, m.revision)
 	})
-	if errors.Is(err, schemas.ErrNotFound) || errors.Is(err, jetstream.ErrMsgNotFound) {
-		return nil // somebody else was faster
+	if errors.Is(err, jetstream.ErrMsgDeleteUnsuccessful) {
+		if now, readErr := b.message(b.permitMessage(ctx, b.permitToken(id))); readErr == nil && now.revision != m.revision {
+			return nil // somebody else was faster
+		}
 	}
 	return err
 }
