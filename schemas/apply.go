@@ -75,7 +75,7 @@ func (ev Event) entry(seen []Seen) Entry {
 		Value: ev.Value, Kind: ev.Kind, Event: ev.ID, Source: ev.Source, Time: ev.Time,
 		Sensitive: ev.Sensitive, Run: ev.Run, Owner: ev.Owner, Seen: seen,
 	}
-	if ev.TTL > 0 {
+	if e.Expires = ev.Expires.UTC(); ev.TTL > 0 {
 		e.Expires = ev.Time.Add(ev.TTL)
 	}
 	return e
@@ -114,11 +114,11 @@ func (s standing) sameContent(ev Event) error {
 	case s.removed:
 		same = ev.Action == ActionRemove
 	default:
-		ttl := time.Duration(0)
-		if !s.entry.Expires.IsZero() {
-			ttl = s.entry.Expires.Sub(s.entry.Time)
+		expires := ev.Expires
+		if ev.TTL > 0 {
+			expires = s.entry.Time.Add(ev.TTL)
 		}
-		same = ev.Action == ActionSet && ev.Value == s.entry.Value && ev.Kind == s.entry.Kind && ev.TTL == ttl &&
+		same = ev.Action == ActionSet && ev.Value == s.entry.Value && ev.Kind == s.entry.Kind && expires.Equal(s.entry.Expires) &&
 			ev.Sensitive == s.entry.Sensitive && ev.Run.Equal(s.entry.Run)
 	}
 	if !same {

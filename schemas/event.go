@@ -35,6 +35,7 @@ type Event struct {
 	Value     Value
 	Kind      string
 	TTL       time.Duration // the entry expires this long after Time; 0 = never; at least 1 s
+	Expires   time.Time     // the moment itself, instead of TTL, for who brings an entry back; not in the event's JSON
 	Sensitive bool
 	Run       RunPolicy
 	Owner     string
@@ -68,7 +69,7 @@ func (ev Event) Check() error {
 	case ActionSet:
 		ev.checkSet(&p)
 	case ActionRemove:
-		if ev.Value != "" || ev.Kind != "" || ev.TTL != 0 || ev.Sensitive || !ev.Run.IsZero() || ev.Owner != "" {
+		if ev.Value != "" || ev.Kind != "" || ev.TTL != 0 || !ev.Expires.IsZero() || ev.Sensitive || !ev.Run.IsZero() || ev.Owner != "" {
 			p.fault("/action", `is "remove": no value, kind, ttl, sensitive, run or owner may stand with it`)
 		}
 	default:
@@ -92,6 +93,9 @@ func (ev Event) checkSet(p *parser) {
 	}
 	if ev.TTL != 0 && ev.TTL < time.Second {
 		p.fault("/ttl", "must be at least 1s")
+	}
+	if ev.TTL != 0 && !ev.Expires.IsZero() {
+		p.fault("/ttl", "stands beside a moment of expiry")
 	}
 	if t := ev.Run.Trigger; t != "" && t != TriggerNow && t != TriggerNext {
 		p.fault("/run/trigger", `must be "now" or "next"`)

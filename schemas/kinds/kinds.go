@@ -81,6 +81,15 @@ func (s *Set) Validate(kind string, v schemas.Value) error {
 	return s.check(what, schema, v)
 }
 
+// Complete returns a set event with what its kind says of every entry of its
+// own. The error is a *schemas.InvalidError: of [Set.Validate].
+func (s *Set) Complete(ev schemas.Event) (schemas.Event, error) {
+	if err := s.Validate(ev.Kind, ev.Value); err != nil {
+		return schemas.Event{}, err
+	}
+	return ev, nil
+}
+
 // ValidateDocument checks the body of a scope's key against document.schema.json.
 func (s *Set) ValidateDocument(body []byte) error { return s.checkText(documentSchema, body) }
 

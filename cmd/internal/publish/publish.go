@@ -29,11 +29,12 @@ type Bucket interface {
 	Put(ctx context.Context, scope schemas.Scope, body []byte, expect uint64) (revision uint64, err error)
 }
 
-// Kinds knows what the values of each kind look like; kinds.Set is one.
+// Kinds knows what the entries of each kind look like; kinds.Set is one.
 type Kinds interface {
-	// Validate fails with [schemas.ErrInvalid] for a value that is not of the
-	// kind, and for a kind that is not known.
-	Validate(kind string, value schemas.Value) error
+	// Complete fills in what the event's kind says of every entry of its own, and
+	// fails with [schemas.ErrInvalid] for an event that the kind does not allow, and
+	// for a kind that is not known.
+	Complete(ev schemas.Event) (schemas.Event, error)
 }
 
 // Config is what a Publisher needs. Bucket and Kinds must be set.
@@ -82,6 +83,18 @@ type Result struct {
 	Warnings   []string  // for the sender to see
 }
 
+// Check returns the event as Publish would write it, with what its kind fills in.
+// It asks no server. The error matches [schemas.ErrInvalid].
+func (p *Publisher) Check(ev schemas.Event) (schemas.Event, error) {
+	if err := ev.Check(); err != nil {
+		return schemas.Event{}, err
+	}
+	if ev.Action != schemas.ActionSet || ev.Kind == "" {
+		return ev, nil
+	}
+	return p.kinds.Complete(ev)
+}
+
 // Publish checks the event and brings it into its scope's document. It returns
 // once the document is stored. An event that was published before changes
 // nothing and is no error.
@@ -96,13 +109,9 @@ type Result struct {
 //   - [schemas.ErrUnavailable]: no answer by ctx's deadline. Whether the event
 //     was stored is unknown then; it does no harm to publish it again.
 func (p *Publisher) Publish(ctx context.Context, ev schemas.Event, opts Options) (Result, error) {
-	if err := ev.Check(); err != nil {
+	ev, err := p.Check(ev)
+	if err != nil {
 		return Result{}, err
-	}
-	if ev.Action == schemas.ActionSet && ev.Kind != "" {
-		if err := p.kinds.Validate(ev.Kind, ev.Value); err != nil {
-			return Result{}, err
-		}
 	}
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
