@@ -22,7 +22,7 @@ const draft = "https://json-schema.org/draft/2020-12/schema"
 // compile makes a set of the files. Each is first checked on its own against the schema of schemas, because the library, given a
 // file that refers to a bad one, would blame the wrong file.
 func compile(files map[string]file) (*Set, error) {
-	s := &Set{schemas: map[string]*jsonschema.Schema{}, docs: documents{}}
+	s := &Set{schemas: map[string]*jsonschema.Schema{}, docs: documents{}, files: files}
 	texts := map[string][]byte{}
 	c := jsonschema.NewCompiler()
 	c.AssertFormat = true

@@ -37,6 +37,7 @@ const (
 type Set struct {
 	schemas  map[string]*jsonschema.Schema // by name, document and event among them
 	docs     documents
+	files    map[string]file // what it was compiled from
 	warnings []string
 }
 

@@ -118,10 +118,6 @@ type Hiera struct {
 	Prefixes []string `yaml:"prefixes"` // scopes to keep, by leading path segments; default all
 }
 
-// Gateway shapes what publishers may write.
-type Gateway struct {
-	Kinds string `yaml:"kinds"` // directory of further kinds, NAME.schema.json; default: the embedded ones alone
-}
 
 // Patterns is a list of names; "all" and "none" may stand for it.
 type Patterns []string
@@ -136,6 +132,7 @@ func defaults() Config {
 			Quiet: 250 * time.Millisecond, QuietMax: 2 * time.Second, Resync: 10 * time.Minute,
 			Skew: 5 * time.Second, Timeout: time.Hour, PermitsUnavailable: Patience(10 * time.Minute),
 		},
-		State: "/var/lib/bellpull",
+		Gateway: Gateway{MaxBody: 256 << 10, ReplayWindow: 5 * time.Minute},
+		State:   "/var/lib/bellpull",
 	}
 }

@@ -220,6 +220,7 @@ func (c *Config) check() error {
 			fault(d.key, "must be a duration above 0")
 		}
 	}
+	c.checkGateway(fault)
 	if len(faults) > 0 {
 		return &schemas.InvalidError{What: "configuration", Faults: faults}
 	}

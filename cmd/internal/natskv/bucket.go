@@ -101,6 +101,16 @@ func (b *Bucket) Close() {
 // Name is the bucket's name.
 func (b *Bucket) Name() string { return b.bucket }
 
+// Stream is the name of the stream that holds the bucket.
+func (b *Bucket) Stream() string { return b.stream() }
+
+// Connected reports whether the connection stands, as far as is known.
+func (b *Bucket) Connected() bool { return b.link.stands() }
+
+// Reconnect drops a lasting connection that seems dead, so that a fresh one is
+// made at once. It does not wait for it.
+func (b *Bucket) Reconnect() { go func() { _ = b.nc.ForceReconnect() }() } // nats.go may hold its lock; closed: nothing to do
+
 func newBucket(ctx context.Context, cfg Config) (*Bucket, error) {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = DefaultTimeout
@@ -116,7 +126,7 @@ func newBucket(ctx context.Context, cfg Config) (*Bucket, error) {
 		return nil, err
 	}
 	return &Bucket{
-		names: n, cfg: cfg, link: newLink(cfg.Warn), forget: func() {},
+		names: n, cfg: cfg, link: newLink(cfg.Warn, cfg.Prompt), forget: func() {},
 		dialer: &dialer{timeout: cfg.Timeout, ctx: ctx, left: len(cfg.Servers)},
 	}, nil
 }

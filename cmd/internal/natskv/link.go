@@ -22,7 +22,8 @@ var (
 // the connection itself: nats.go holds that one's lock for as long as it tries
 // to reconnect, which no deadline of ours would end.
 type link struct {
-	warn func(msg string, args ...any)
+	warn   func(msg string, args ...any)
+	prompt bool
 
 	mu     sync.Mutex
 	up     chan struct{} // closed while the connection stands
@@ -47,12 +48,12 @@ type refusal struct {
 	err     error
 }
 
-func newLink(warn func(string, ...any)) *link {
+func newLink(warn func(string, ...any), prompt bool) *link {
 	if warn == nil {
 		warn = func(string, ...any) {}
 	}
 	return &link{
-		warn: warn, up: make(chan struct{}), ended: make(chan struct{}),
+		warn: warn, prompt: prompt, up: make(chan struct{}), ended: make(chan struct{}),
 		calls: make(map[*call]struct{}), alarms: make(map[chan struct{}]struct{}),
 	}
 }
@@ -116,6 +117,12 @@ func (l *link) alarm() (alarms <-chan struct{}, stop func()) {
 		defer l.mu.Unlock()
 		delete(l.alarms, ch)
 	}
+}
+
+func (l *link) stands() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.isUp
 }
 
 func (l *link) ring() {
@@ -216,6 +223,9 @@ const (
 	firstDelay  = 4 * time.Second
 	secondDelay = 2 * time.Second
 	longDelay   = 30 * time.Second
+
+	promptDelay     = 50 * time.Millisecond
+	longPromptDelay = time.Second
 )
 
 // delay is how long to wait before the servers are tried again: at first anything
@@ -226,6 +236,10 @@ func (l *link) delay(int) time.Duration {
 	defer l.mu.Unlock()
 	tries := l.tries
 	l.tries++
+	if l.prompt {
+		d := min(promptDelay<<min(tries, 10), longPromptDelay)
+		return d/2 + rand.N(d)
+	}
 	if tries == 0 {
 		return rand.N(firstDelay)
 	}

@@ -42,6 +42,9 @@ type Config struct {
 	// Ping is how often a lasting connection asks whether the server is there; one
 	// that is silent for two of them is left. 0 = 30 s.
 	Ping time.Duration
+	// Prompt lets a lasting connection come back within 2 s, for the few that
+	// publish. A fleet's connections must not: they would all come at once.
+	Prompt bool
 	// Name is shown in the server's list of connections: "bellpull-fact".
 	Name string
 	// Node is the certname of the node that asks, "" for everybody else. A node's

@@ -1,0 +1,120 @@
+package kinds
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/bellpull/bellpull/schemas"
+)
+
+// Body is the schema of a request body that some sender designed.
+type Body struct {
+	set  *Set
+	name string // in the set
+}
+
+// bodyName is no kind's name: none holds a "=".
+const bodyName = "=body"
+
+// Body compiles a schema beside those of the set, so that a $ref may name their
+// files. what names its place in errors.
+func (s *Set) Body(what string, schema []byte) (*Body, error) {
+	files := maps.Clone(s.files)
+	files[bodyName] = file{name: bodyName, path: what, text: schema}
+	set, err := compile(files)
+	if err != nil {
+		return nil, err
+	}
+	return &Body{set: set, name: bodyName}, nil
+}
+
+// BodyFile is [Set.Body] for a file of the set, such as update.schema.json. One
+// that is not there is a *schemas.InvalidError.
+func (s *Set) BodyFile(fileName string) (*Body, error) {
+	name, ok := strings.CutSuffix(fileName, suffix)
+	if _, known := s.schemas[name]; !ok || !known {
+		return nil, &schemas.InvalidError{What: fmt.Sprintf("schema %q", fileName), Faults: []schemas.Fault{{
+			Message: "is neither embedded nor in the directory of kinds; a file is called NAME" + suffix,
+		}}}
+	}
+	return &Body{set: s, name: name}, nil
+}
+
+// Check validates a body and returns it with the defaults of its schema filled in
+// where members are missing. The error is that of [Set.Validate].
+func (b *Body) Check(v schemas.Value) (schemas.Value, error) {
+	if err := b.set.check("request body", b.set.schemas[b.name], v); err != nil {
+		return "", err
+	}
+	value, err := decode([]byte(v))
+	if err != nil {
+		return "", err
+	}
+	root := b.set.docs[base+b.name+suffix]
+	text, err := json.Marshal(fill(root, root, value, schemas.MaxDepth))
+	if err != nil {
+		return "", fmt.Errorf("encode the body with its defaults: %w", err)
+	}
+	return schemas.ParseValue(text)
+}
+
+// fill returns value with the defaults that schema has for members that are
+// missing. It follows $ref within the schema's own text, and depth of them.
+func fill(root, schema, value any, depth int) any {
+	s, ok := schema.(map[string]any)
+	if !ok || depth == 0 {
+		return value
+	}
+	if ref, ok := s["$ref"].(string); ok && strings.HasPrefix(ref, "#/") {
+		if target, ok := lookup(root, ref[1:]); ok {
+			value = fill(root, target, value, depth-1)
+		}
+	}
+	if all, ok := s["allOf"].([]any); ok {
+		for _, part := range all {
+			value = fill(root, part, value, depth-1)
+		}
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		properties, _ := s["properties"].(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(properties)) {
+			if _, there := value[name]; !there {
+				property, _ := properties[name].(map[string]any)
+				standard, has := property["default"]
+				if !has {
+					continue
+				}
+				value[name] = clone(standard)
+			}
+			value[name] = fill(root, properties[name], value[name], depth-1)
+		}
+	case []any:
+		for i := range value {
+			value[i] = fill(root, s["items"], value[i], depth-1)
+		}
+	}
+	return value
+}
+
+// clone copies a decoded JSON value: what is filled in may be filled further.
+func clone(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, item := range v {
+			out[name] = clone(item)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = clone(item)
+		}
+		return out
+	}
+	return v
+}
