@@ -118,7 +118,6 @@ type Hiera struct {
 	Prefixes []string `yaml:"prefixes"` // scopes to keep, by leading path segments; default all
 }
 
-
 // Patterns is a list of names; "all" and "none" may stand for it.
 type Patterns []string
 

@@ -72,6 +72,9 @@ type Options struct {
 	IfRevision *uint64 // the scope must stand at this revision; 0 = never written
 	MustExist  bool    // the entry must stand, and not be expired
 	DryRun     bool    // say what would be done, and write nothing
+	// Allow is asked about the entry that the event would replace or remove; its
+	// error is the event's. nil = all.
+	Allow func(standing schemas.Entry) error
 }
 
 // Result is what became of an event.
@@ -106,6 +109,7 @@ func (p *Publisher) Check(ev schemas.Event) (schemas.Event, error) {
 //   - [schemas.ErrConflict]: the scope is not at IfRevision, the same event
 //     stands with other content, what stands is no document, or other writers
 //     were faster again and again;
+//   - Allow's error;
 //   - [schemas.ErrUnavailable]: no answer by ctx's deadline. Whether the event
 //     was stored is unknown then; it does no harm to publish it again.
 func (p *Publisher) Publish(ctx context.Context, ev schemas.Event, opts Options) (Result, error) {

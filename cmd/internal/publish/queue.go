@@ -178,6 +178,11 @@ func (j *job) apply(doc schemas.Document, revision uint64, now time.Time) (schem
 	if entry, ok := doc.Entries[name]; j.opts.MustExist && (!ok || entry.Expired(now)) {
 		return doc, fmt.Errorf("%w: scope %s has no entry %q", schemas.ErrNotFound, scope, name)
 	}
+	if entry, ok := doc.Entries[name]; ok && j.opts.Allow != nil && !entry.Expired(now) {
+		if err := j.opts.Allow(entry); err != nil {
+			return doc, err
+		}
+	}
 	next, outcome, err := doc.Apply(j.event, now)
 	if err != nil {
 		return doc, err

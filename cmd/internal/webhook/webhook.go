@@ -1,0 +1,332 @@
+// Package webhook is the gateway's http.Handler: it finds out who sends, turns
+// what was sent into events, checks them, and publishes them.
+//
+//	h, err := webhook.New(webhook.Config{Gateway: cfg.Gateway, Kinds: set, Publisher: p, ...})
+//
+// A request is answered with 202 only when JetStream has acknowledged its events.
+// The handler holds nothing: a request that is repeated, whether it was answered
+// or not, changes nothing that its first delivery has not changed.
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/bellpull/bellpull/cmd/internal/config"
+	"github.com/bellpull/bellpull/cmd/internal/publish"
+	"github.com/bellpull/bellpull/schemas"
+	"github.com/bellpull/bellpull/schemas/kinds"
+)
+
+// Publisher writes events; publish.Publisher is one.
+type Publisher interface {
+	Check(schemas.Event) (schemas.Event, error)
+	Publish(context.Context, schemas.Event, publish.Options) (publish.Result, error)
+}
+
+// Config is what a Handler needs. All but Now must be set.
+type Config struct {
+	Gateway        config.Gateway
+	Kinds          *kinds.Set
+	Publisher      Publisher
+	Bucket, Stream string           // their names, for the answers
+	Ready          func() error     // why nothing can be published at the moment; nil = it can
+	Notes          func() []string  // what the operator should know; nil = nothing
+	Metrics        *Metrics         // shared with the handler before a reload
+	Logger         hclog.Logger     // for the access log
+	Now            func() time.Time // nil = [time.Now]
+}
+
+// Handler answers the gateway's requests. A reload makes a new one.
+type Handler struct {
+	cfg     Config
+	senders []*sender
+	routes  map[string]*route // by path
+	bodies  budget
+	access  accessLog
+	now     func() time.Time
+	window  time.Duration
+}
+
+// The gateway's own paths.
+const (
+	eventsPath  = "/v1/events"
+	healthPath  = "/healthz"
+	readyPath   = "/readyz"
+	metricsPath = "/metrics"
+)
+
+// New compiles the routes and reads the secrets. An error is a
+// *schemas.InvalidError with every fault and its place in the configuration.
+func New(cfg Config) (*Handler, error) {
+	h := &Handler{
+		cfg: cfg, routes: map[string]*route{}, now: cfg.Now, window: cfg.Gateway.ReplayWindow,
+		access: accessLog{log: cfg.Logger},
+	}
+	if h.now == nil {
+		h.now = time.Now
+	}
+	var faults []schemas.Fault
+	fault := func(key, message string) { faults = append(faults, schemas.Fault{Pointer: key, Message: message}) }
+	at := func(what string, i int) func(key, message string) {
+		return func(key, message string) { fault(fmt.Sprintf("gateway.%s[%d].%s", what, i, key), message) }
+	}
+	names := map[string]bool{}
+	for i, c := range cfg.Gateway.Senders {
+		if c.Name == "" || names[c.Name] {
+			at("senders", i)("name", "must be there, and no other sender's")
+		}
+		names[c.Name] = true
+		h.senders = append(h.senders, newSender(c, at("senders", i)))
+	}
+	for i, c := range cfg.Gateway.Routes {
+		switch c.Path {
+		case eventsPath, healthPath, readyPath, metricsPath:
+			at("routes", i)("path", "is one of the gateway's own")
+		}
+		if h.routes[c.Path] != nil {
+			at("routes", i)("path", "is another route's too")
+		}
+		h.routes[c.Path] = newRoute(c, cfg.Kinds, h.senders, at("routes", i))
+	}
+	if len(faults) > 0 {
+		return nil, &schemas.InvalidError{What: "configuration", Faults: faults}
+	}
+	return h, nil
+}
+
+// ServeHTTP answers a request, and logs and counts it.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	rec := &record{began: time.Now(), route: "other"}
+	defer func() {
+		h.cfg.Metrics.count(rec)
+		h.access.write(r, rec)
+	}()
+	path := r.URL.Path
+	route := h.routes[path]
+	methods := []string{http.MethodGet, http.MethodHead}
+	switch {
+	case path == eventsPath:
+		methods = []string{http.MethodPost}
+	case route != nil:
+		methods = route.Methods
+	case path == healthPath, path == readyPath, path == metricsPath:
+	default:
+		h.problem(w, rec, http.StatusNotFound, problem{Detail: "there is no such path here"})
+		return
+	}
+	rec.route = path
+	if !slices.Contains(methods, r.Method) {
+		w.Header().Set("Allow", strings.Join(methods, ", "))
+		h.problem(w, rec, http.StatusMethodNotAllowed, problem{Detail: "the methods here are " + strings.Join(methods, ", ")})
+		return
+	}
+	switch path {
+	case healthPath, readyPath:
+		h.health(w, rec, path == readyPath)
+	case metricsPath:
+		rec.status = http.StatusOK
+		h.cfg.Metrics.handler().ServeHTTP(w, r)
+	default:
+		h.take(w, r, rec, route)
+	}
+}
+
+// take receives events: those of /v1/events where route is nil.
+func (h *Handler) take(w http.ResponseWriter, r *http.Request, rec *record, route *route) {
+	p, needsBody, err := h.unread(r.Header)
+	if err != nil {
+		h.fail(w, rec, err, nil)
+		return
+	}
+	if p.sender != nil {
+		rec.sender = p.sender.Name
+	}
+	contentType, err := media(r.Header, route == nil)
+	if err != nil {
+		h.fail(w, rec, err, nil)
+		return
+	}
+	body, done, err := h.bodies.read(w, r, int64(h.cfg.Gateway.MaxBody))
+	defer done()
+	rec.size = len(body)
+	if err == nil && needsBody {
+		p, err = h.signed(r.Header, body)
+	}
+	if p.sender != nil {
+		rec.sender = p.sender.Name
+	}
+	if err != nil {
+		h.fail(w, rec, err, nil)
+		return
+	}
+	if p.github && r.Header.Get("X-GitHub-Event") == "ping" {
+		rec.status = http.StatusOK
+		write(w, rec.status, "application/json", map[string]string{"message": "pong; a ping changes nothing"})
+		return
+	}
+	messages, err := h.messages(route, contentType, r, body, p)
+	if err != nil {
+		rec.outcome(outcomeRefused, 1)
+		h.fail(w, rec, err, nil)
+		return
+	}
+	rec.about(messages)
+	if err := p.sender.admit(len(messages), h.now()); err != nil {
+		rec.outcome(outcomeRefused, len(messages))
+		h.fail(w, rec, err, nil)
+		return
+	}
+	h.publish(w, rec, messages, p.sender, contentType == batchType, route)
+}
+
+// messages reads the events of a request, and checks all of them: those that the
+// sender may not send are refused before those that are wrong.
+func (h *Handler) messages(route *route, contentType string, r *http.Request, body []byte, p proof) ([]message, error) {
+	var messages []message
+	var err error
+	if route == nil {
+		messages, err = cloudEvents(contentType, r.Header, body)
+	} else {
+		if len(route.Senders) > 0 && !slices.Contains(route.Senders, p.sender.Name) {
+			return nil, fmt.Errorf("%w: sender %s may not use %s", errForbidden, p.sender.Name, route.Path)
+		}
+		var m message
+		m, err = route.message(r.Method, body, p)
+		messages = []message{m}
+	}
+	if err != nil {
+		return nil, err
+	}
+	var faults []schemas.Fault
+	for i, m := range messages {
+		if err := m.event.Check(); err != nil {
+			faults = append(faults, m.faults(err)...)
+			continue
+		}
+		if err := p.sender.may(m.event); err != nil {
+			return nil, err
+		}
+		ev, err := h.cfg.Publisher.Check(m.event)
+		if err != nil {
+			faults = append(faults, m.faults(err)...)
+		}
+		messages[i].event = limited(limited(ev, m.cap), p.sender.Cap)
+	}
+	if len(faults) > 0 {
+		return nil, &schemas.InvalidError{What: "event", Faults: faults}
+	}
+	return messages, nil
+}
+
+// faults tells what is wrong with a message by places in the request.
+func (m message) faults(err error) []schemas.Fault {
+	invalid, ok := errors.AsType[*schemas.InvalidError](err)
+	if !ok {
+		return []schemas.Fault{{Pointer: m.place(false, ""), Message: err.Error()}}
+	}
+	faults := slices.Clone(invalid.Faults)
+	for i, f := range faults {
+		faults[i].Pointer = m.place(invalid.What != "event", f.Pointer)
+	}
+	return faults
+}
+
+// may reports whether the sender may send the event.
+func (s *sender) may(ev schemas.Event) error {
+	if !s.mayScope(ev.Scope) {
+		return fmt.Errorf("%w: sender %s may not write in scope %s", errForbidden, s.Name, ev.Scope)
+	}
+	if ev.Action == schemas.ActionSet && !s.mayKind(ev.Kind) {
+		return fmt.Errorf("%w: sender %s may set entries of these kinds: %s", errForbidden, s.Name, strings.Join(s.Kinds, ", "))
+	}
+	return nil
+}
+
+// mayTouch keeps a sender from replacing or removing what it may not set.
+func (s *sender) mayTouch(standing schemas.Entry) error {
+	if s.mayKind(standing.Kind) {
+		return nil
+	}
+	return fmt.Errorf("%w: an entry of another kind stands there, and sender %s may touch entries of these kinds: %s",
+		errForbidden, s.Name, strings.Join(slices.Sorted(slices.Values(s.Kinds)), ", "))
+}
+
+var (
+	errRate  = errors.New("too many events")
+	errMedia = errors.New("media type")
+)
+
+type rateError struct {
+	sender string
+	wait   time.Duration
+}
+
+func (e *rateError) Error() string {
+	return fmt.Sprintf("too many events of sender %s; try again in %v", e.sender, max(e.wait.Round(time.Second), time.Second))
+}
+
+func (e *rateError) Is(target error) bool { return target == errRate }
+
+// admit takes n events from the sender's rate.
+func (s *sender) admit(n int, now time.Time) error {
+	if most := s.limit.Burst(); n > most {
+		return &schemas.InvalidError{What: "batch", Faults: []schemas.Fault{{
+			Message: fmt.Sprintf("holds %d events, the rate of sender %s takes %d at once", n, s.Name, most),
+		}}}
+	}
+	r := s.limit.ReserveN(now, n)
+	if wait := r.DelayFrom(now); wait > 0 {
+		r.CancelAt(now)
+		return &rateError{sender: s.Name, wait: wait}
+	}
+	return nil
+}
+
+// media checks how the body is written, and returns its media type.
+func media(header http.Header, events bool) (string, error) {
+	if encoding := header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return "", fmt.Errorf("%w: Content-Encoding must be left out; a body is taken as it is", errMedia)
+	}
+	takes := []string{jsonType}
+	if events {
+		takes = []string{structuredType, batchType, jsonType}
+	}
+	contentType := header.Get("Content-Type")
+	name, _, _ := strings.Cut(contentType, ";")
+	name = strings.ToLower(strings.TrimSpace(name))
+	if !slices.Contains(takes, name) || !isJSON(contentType) {
+		return "", fmt.Errorf("%w: Content-Type must be %s, in UTF-8", errMedia, strings.Join(takes, " or "))
+	}
+	return name, nil
+}
+
+// health answers whether the process works, or whether it can publish.
+func (h *Handler) health(w http.ResponseWriter, rec *record, ready bool) {
+	body := map[string]any{"status": "ok"}
+	if notes := h.notes(); len(notes) > 0 {
+		body["status"], body["notes"] = "degraded", notes
+	}
+	rec.status = http.StatusOK
+	if err := h.cfg.Ready(); ready && err != nil {
+		rec.status = http.StatusServiceUnavailable
+		maps.Copy(body, map[string]any{"status": "unavailable", "reason": err.Error()})
+		w.Header().Set("Retry-After", "2")
+	}
+	write(w, rec.status, "application/json", body)
+}
+
+func (h *Handler) notes() []string {
+	if h.cfg.Notes == nil {
+		return nil
+	}
+	return h.cfg.Notes()
+}
