@@ -32,7 +32,7 @@ type stored struct {
 	Event      string                   `json:"event"`
 	Superseded bool                     `json:"superseded,omitzero"`
 	Warnings   []string                 `json:"warnings,omitempty"`
-	Answer     map[string]schemas.Value `json:",inline"`
+	Answer     map[string]schemas.Value `json:",embed"`
 }
 
 // answerNames are the members that a route's answer may not set.

@@ -107,10 +107,31 @@ func scalar(body schemas.Value, path []string) (text, fault string) {
 		return "", "is missing"
 	case v.Kind() == '"':
 		return unquoted(v), ""
-	case v.Kind() == '0', v.Kind() == 't', v.Kind() == 'f':
+	case v.Kind() == '0':
+		return plainNumber(string(v))
+	case v.Kind() == 't', v.Kind() == 'f':
 		return string(v), ""
 	}
 	return "", "must be a string, a number, true or false here"
+}
+
+// plainNumber gives equal numbers equal text, so that 8443.0 does not open another
+// port than 8443.
+func plainNumber(digits string) (text, fault string) {
+	if strings.ContainsAny(digits, "eE") {
+		return "", "must be written without an exponent here"
+	}
+	if whole, fraction, ok := strings.Cut(digits, "."); ok {
+		if fraction = strings.TrimRight(fraction, "0"); fraction == "" {
+			digits = whole
+		} else {
+			digits = whole + "." + fraction
+		}
+	}
+	if digits == "-0" {
+		digits = "0"
+	}
+	return digits, ""
 }
 
 // value is [template.text] for a place that takes any JSON value: a template that
