@@ -17,7 +17,8 @@ type Line struct {
 	open   chan struct{} // closed while bytes may pass
 	ended  chan struct{}
 	conns  []net.Conn
-	tries  int // connections since the last Silence
+	dead   chan struct{} // closed when the connections that stand have become silent for good
+	tries  int           // connections since the last Silence
 	copies sync.WaitGroup
 }
 
@@ -44,7 +45,7 @@ func newLine(t testing.TB, target string) *Line {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &Line{listener: listener, target: target, open: make(chan struct{}), ended: make(chan struct{})}
+	l := &Line{listener: listener, target: target, open: make(chan struct{}), ended: make(chan struct{}), dead: make(chan struct{})}
 	close(l.open)
 	l.copies.Go(l.accept)
 	t.Cleanup(func() {
@@ -71,6 +72,15 @@ func (l *Line) Resume() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	close(l.open)
+}
+
+// Strand makes the connections that stand silent for good, as a sleep makes those
+// of a function: the other end has forgotten them. New ones work.
+func (l *Line) Strand() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	close(l.dead)
+	l.dead = make(chan struct{})
 }
 
 // Left reports whether a client has given up and connected anew since the last
@@ -113,8 +123,11 @@ func (l *Line) accept() {
 			continue
 		}
 		l.hold(server)
-		l.copies.Go(func() { l.copy(client, server) })
-		l.copies.Go(func() { l.copy(server, client) })
+		l.mu.Lock()
+		dead := l.dead
+		l.mu.Unlock()
+		l.copies.Go(func() { l.copy(client, server, dead) })
+		l.copies.Go(func() { l.copy(server, client, dead) })
 	}
 }
 
@@ -130,7 +143,7 @@ func (l *Line) hold(c net.Conn) {
 	}
 }
 
-func (l *Line) copy(to, from net.Conn) {
+func (l *Line) copy(to, from net.Conn, dead <-chan struct{}) {
 	defer to.Close()
 	buf := make([]byte, 64<<10)
 	for {
@@ -142,6 +155,12 @@ func (l *Line) copy(to, from net.Conn) {
 		case <-open:
 		case <-l.ended:
 			return
+		}
+		select {
+		case <-dead:
+			<-l.ended
+			return
+		default:
 		}
 		if n > 0 {
 			if _, err := to.Write(buf[:n]); err != nil {

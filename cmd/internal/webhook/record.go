@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -75,7 +74,7 @@ func (a *accessLog) write(r *http.Request, rec *record) {
 	switch {
 	case rec.status >= http.StatusInternalServerError:
 		a.log.Error("request", args...)
-	case errors.Is(rec.err, errUnproven), rec.sender == "":
+	case rec.sender == "" && rec.status < http.StatusBadRequest: // a check of health
 		a.log.Debug("request", args...)
 	default:
 		a.log.Info("request", args...)
