@@ -131,7 +131,9 @@ func TestGATE05_Replays(t *testing.T) {
 	r := newRig(t, settings)
 	a, b := []byte(`{"key":"k","value":"A"}`), []byte(`{"key":"k","value":"B"}`)
 	now := time.Now()
-	send := func(body []byte, header []string) reply { return r.send("POST", "/hook", body, append(header, asJSON)...) }
+	send := func(body []byte, header []string) reply {
+		return r.send("POST", "/hook", body, append(header, asJSON)...)
+	}
 	first := send(a, hook("a", now, a))
 	r.want(first, 202)
 	if again := send(a, hook("a", now, a)); again.status != 202 || again.body != first.body {
