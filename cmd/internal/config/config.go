@@ -35,12 +35,12 @@ type Config struct {
 type NATS struct {
 	Servers []string      `yaml:"servers"` // such as tls://nats.example.com:4222; default nats://127.0.0.1:4222
 	TLS     TLS           `yaml:"tls"`
-	Creds   string        `yaml:"creds"`   // file with a user JWT and its seed
-	NKey    string        `yaml:"nkey"`    // file with an nkey seed
+	Creds   string        `yaml:"creds"`   // file with a user JWT and its seed, or env:NAME
+	NKey    string        `yaml:"nkey"`    // file with an nkey seed, or env:NAME
 	Timeout time.Duration `yaml:"timeout"` // for one connect or request; default 1s
 }
 
-// TLS names PEM files. Without CA the system's authorities are trusted.
+// TLS names PEM files; CA may be env:NAME. Without CA the system's authorities are trusted.
 type TLS struct {
 	CA   string `yaml:"ca"`
 	Cert string `yaml:"cert"`

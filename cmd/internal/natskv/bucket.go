@@ -162,23 +162,8 @@ func (b *Bucket) options() ([]nats.Option, error) {
 		}
 		options = append(options, nats.CustomInboxPrefix(prefix))
 	}
-	if b.cfg.TLS.CA != "" {
-		options = append(options, nats.RootCAs(b.cfg.TLS.CA))
-	}
-	if b.cfg.TLS.Cert != "" || b.cfg.TLS.Key != "" {
-		options = append(options, nats.ClientCert(b.cfg.TLS.Cert, b.cfg.TLS.Key))
-	}
-	if b.cfg.Creds != "" {
-		options = append(options, nats.UserCredentials(b.cfg.Creds))
-	}
-	if b.cfg.NKey != "" {
-		option, err := nats.NkeyOptionFromSeed(b.cfg.NKey)
-		if err != nil {
-			return nil, fmt.Errorf("%w: nats.nkey %s: %w", schemas.ErrInvalid, b.cfg.NKey, err)
-		}
-		options = append(options, option)
-	}
-	return options, nil
+	proof, err := b.cfg.proof()
+	return append(options, proof...), err
 }
 
 // checkServers refuses what is no URL here, because nats.go's own error would

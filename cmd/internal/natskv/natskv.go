@@ -34,7 +34,8 @@ type Config struct {
 	Servers []string
 	// TLS names PEM files. Any of them set makes TLS a must.
 	TLS TLS
-	// Creds is the path of a NATS .creds file, NKey that of an nkey seed file.
+	// Creds is the path of a NATS .creds file, NKey that of an nkey seed file. For
+	// each, and for TLS.CA, env:NAME is a variable that holds what the file would.
 	Creds, NKey string
 	// Timeout is the time for one server to accept a connection, handshake
 	// included; 0 = [DefaultTimeout].

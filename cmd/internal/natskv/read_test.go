@@ -157,6 +157,7 @@ func TestReadWaitsForTheStream(t *testing.T) {
 }
 
 func TestConfigRefused(t *testing.T) {
+	t.Setenv("BELLPULL_TEST_SECRET", "secret")
 	tests := []struct {
 		name string
 		cfg  natskv.Config
@@ -171,6 +172,12 @@ func TestConfigRefused(t *testing.T) {
 		{"no certificate", natskv.Config{TLS: natskv.TLS{Cert: "/nonexistent/cert.pem", Key: "/nonexistent/key.pem"}}, "/nonexistent/cert.pem"},
 		{"no credentials file", natskv.Config{Creds: "/nonexistent/user.creds"}, "/nonexistent/user.creds"},
 		{"no nkey file", natskv.Config{NKey: "/nonexistent/user.nk"}, "/nonexistent/user.nk"},
+		{"no CA variable", natskv.Config{TLS: natskv.TLS{CA: "env:BELLPULL_TEST_NONE"}}, "nats.tls.ca: the variable BELLPULL_TEST_NONE"},
+		{"no credentials variable", natskv.Config{Creds: "env:BELLPULL_TEST_NONE"}, "nats.creds: the variable BELLPULL_TEST_NONE"},
+		{"no nkey variable", natskv.Config{NKey: "env:BELLPULL_TEST_NONE"}, "nats.nkey: the variable BELLPULL_TEST_NONE"},
+		{"no CA in the variable", natskv.Config{TLS: natskv.TLS{CA: "env:BELLPULL_TEST_SECRET"}}, "nats.tls.ca: env:BELLPULL_TEST_SECRET"},
+		{"no credentials in the variable", natskv.Config{Creds: "env:BELLPULL_TEST_SECRET"}, "nats.creds: env:BELLPULL_TEST_SECRET"},
+		{"no nkey in the variable", natskv.Config{NKey: "env:BELLPULL_TEST_SECRET"}, "nats.nkey: env:BELLPULL_TEST_SECRET"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
