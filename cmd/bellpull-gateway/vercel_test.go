@@ -22,6 +22,10 @@ import (
 	"testing"
 	"time"
 
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nkeys"
+
+	"github.com/bellpull/bellpull/cmd/internal/natskv"
 	"github.com/bellpull/bellpull/cmd/internal/natstest"
 	"github.com/bellpull/bellpull/cmd/internal/tools"
 	"github.com/bellpull/bellpull/schemas"
@@ -40,12 +44,19 @@ func TestVercel(t *testing.T) {
 	output := vercelBuild(t, repository(t))
 	checkRoutes(t, filepath.Join(output, "config.json"))
 
-	server := natstest.Start(t)
-	bucket := natstest.Bucket(t, server)
+	seed, public := user(t)
+	server := natstest.Start(t, func(o *natsserver.Options) { o.Nkeys = []*natsserver.NkeyUser{{Nkey: public}} })
+	t.Setenv("NATS_SEED", seed)
+	bucket := natstest.Dial(t, natskv.Config{Servers: []string{server.URL()}, NKey: "env:NATS_SEED"})
+	if _, err := bucket.Init(t.Context(), natskv.InitOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	function := &function{
 		dir: filepath.Join(output, "functions", "go.func"),
 		env: []string{
 			"BELLPULL_NATS_SERVERS=[" + server.URL() + "]",
+			"BELLPULL_NATS_NKEY=env:NATS_SEED",
+			"NATS_SEED=" + seed,
 			"BELLPULL_CONFIG_YAML=gateway: {senders: [{name: ci, auth: {standard_webhooks: ['env:HOOK_SECRET']}, kinds: ['*'], scopes: ['group/*']}]}",
 			"HOOK_SECRET=whsec_" + base64.StdEncoding.EncodeToString(hookSecret),
 		},
@@ -64,6 +75,23 @@ func TestVercel(t *testing.T) {
 	if got := reading.Scopes[0].Document.Entries["motd"]; got.Event != "cold-start-4" || got.Value != `"hello"` {
 		t.Errorf("the bucket holds %+v, want the last event's entry", got)
 	}
+}
+
+// user makes a NATS user.
+func user(t *testing.T) (seed, public string) {
+	t.Helper()
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := pair.Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if public, err = pair.PublicKey(); err != nil {
+		t.Fatal(err)
+	}
+	return string(text), public
 }
 
 // repository copies what git would deploy, with the example's vercel.json on top.

@@ -85,14 +85,16 @@ func TestPlainKVClient(t *testing.T) {
 	}
 }
 
-// The lock names versions and digests, and no registry: everybody has their own.
+// A lock names versions and digests, and no registry: everybody has their own.
 func TestLockNamesNoRegistry(t *testing.T) {
-	text, err := os.ReadFile("testdata/npm/package-lock.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(string(text), "://") || strings.Contains(string(text), `"resolved"`) {
-		t.Error("package-lock.json names a registry; run npm install with omit-lockfile-registry-resolved=true")
+	for _, dir := range []string{"testdata/npm", "../../docs/examples/typescript"} {
+		text, err := os.ReadFile(filepath.Join(dir, "package-lock.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "://") || strings.Contains(string(text), `"resolved"`) {
+			t.Errorf("package-lock.json of %s names a registry; run npm install with omit-lockfile-registry-resolved=true", dir)
+		}
 	}
 }
 
