@@ -39,7 +39,7 @@ typed() { # COMMAND...: show it as one would type it, then run it
 failed() {
   {
     printf '\nThis did not happen: %s\n' "$1"
-    for log in server.log sync.log watch.log state/node/run.out state/node/run.err; do
+    for log in server.log sync.log gateway.log watch.log state/node/run.out state/node/run.err; do
       [ -s "$work/$log" ] && printf -- '--- end of %s\n' "$log" && tail -n 40 "$work/$log"
     done
   } >&2
@@ -134,11 +134,33 @@ puppet:
   disabled_lock: $work/var/state/agent_disabled.lock
   report: $work/var/state/last_run_report.yaml
 state: $work/state
+gateway:
+  listen: 127.0.0.1:0
+  kinds: $root/docs/demo/kinds
+  senders:
+    - name: shop
+      auth: {bearer: ["file:$work/shop.hash"]}
+      kinds: [firewall_rule]
+      scopes: ["group/*"]
+  routes:
+    - path: /api/trigger-firewall-update
+      kind: firewall_rule
+      scope: "group/{targetGroup}"
+      entry: "my_firewall::rules[{protocol}-{port}]"
+      value: {port: "{port}", protocol: "{protocol}", action: "{action}"}
+      id: "{metadata.correlationId}"
+      source: "{metadata.source}"
+      body: firewall-update.schema.json
+      remove_when: {action: deny}
+      answer: {correlationId: "{metadata.correlationId}"}
 END
+{ read -r token; read -r hash; } < <(bellpull-gateway token)
+printf '%s\n' "$hash" >"$work/shop.hash"
+printf 'Authorization: Bearer %s\nContent-Type: application/json\n' "$token" >"$work/headers"
 
 # ---- the story -----------------------------------------------------------------
 
-chapter "A node, $node, and the four programs"
+chapter "A node, $node, and the five programs"
 if [ "$backend" = iptables ]; then
   say "The node lives in the network namespace $DEMO_NAMESPACE, with a firewall of its own that is empty."
 else
@@ -156,11 +178,20 @@ watcher=${pids[-1]}
 within 20 "the node reports its status" bellpull status
 say "bellpull-watch     starts Puppet on the node when its state changes"
 say "bellpull-fact      is run by Facter, in every Puppet run"
+start gateway bellpull-gateway
+within 20 "the gateway listens" test -s "$work/gateway.out"
+gateway=$(cat "$work/gateway.out")
+say "bellpull-gateway   takes webhooks; one sender, shop, may post firewall rules for groups"
+cd "$work" # the headers, with the sender's token, are in a file there
 
-chapter "1. An event opens tcp port 8443 for $group"
+firewall_update() { # ACTION ID: the webhook that began it all
+  typed curl -sS --fail-with-body -H @headers "$gateway/api/trigger-firewall-update" -d \
+    '{"targetGroup":"'"${group#group/}"'","port":8443,"action":"'"$1"'","metadata":{"source":"shop/deploy","correlationId":"'"$2"'"}}'
+}
+
+chapter "1. A webhook opens tcp port 8443 for $group"
 begin=$(date +%s.%N)
-typed bellpull put "$group" 'my_firewall::rules[tcp-8443]' \
-  '{"port":8443,"protocol":"tcp","action":"allow"}' --kind firewall_rule
+firewall_update allow 6f9619ff-8b86-4011-b42d-00c04fc964ff || failed "the gateway takes the webhook"
 say "Nobody logs in and nobody runs Puppet. The watcher has noticed; waiting until every node of the group has applied it:"
 typed bellpull status --scope "$group" --wait --timeout 90s || failed "bellpull status --wait ends with 0"
 within 10 "a rule for port 8443 in both chains" both_chains_have 8443
@@ -182,11 +213,20 @@ grep -q "scope $group: revision" "$work/lookup.out" || {
   failed "puppet lookup names scope and revision"
 }
 
-chapter "3. A value that makes no sense is refused before it is written"
+chapter "3. What makes no sense is refused before it is written, and so is what nobody may write"
 code=0
 typed bellpull put "$group" 'my_firewall::rules[tcp-99999]' \
   '{"port":99999,"protocol":"tcp","action":"allow"}' --kind firewall_rule || code=$?
 [ "$code" = 4 ] || failed "port 99999 is refused as invalid (exit code 4, not $code)"
+refused() { # STATUS BODY
+  typed curl -sS -o answer -w 'HTTP %{http_code}\n' -H @headers "$gateway/api/trigger-firewall-update" -d "$2" | tee status
+  indent <answer
+  grep -q "HTTP $1" status || failed "the gateway answers $1"
+}
+refused 400 '{"targetGroup":"webservers-prod","port":80,"metadata":{"source":"shop/deploy","correlationId":"x"}}'
+printf 'Authorization: Bearer %s\nContent-Type: application/json\n' "$token-guessed" >headers
+refused 401 '{"targetGroup":"webservers-prod","port":8443,"action":"allow","metadata":{}}'
+printf 'Authorization: Bearer %s\nContent-Type: application/json\n' "$token" >headers
 
 # A ban has to outlast the run that sets it, also on a machine that is slow today.
 ttl=$(awk -v t="$took" 'BEGIN { print (t > 12) ? 60 : 20 }')
@@ -208,9 +248,9 @@ say "After $took s it is gone; port 8443 is still open:"
 firewall | indent
 both_chains_have 8443 || failed "port 8443 stays open"
 
-chapter "5. The port is closed again"
+chapter "5. Another webhook closes the port again"
 begin=$(date +%s.%N)
-typed bellpull rm "$group" 'my_firewall::rules[tcp-8443]'
+firewall_update deny 7f9619ff-8b86-4011-b42d-00c04fc964ff || failed "the gateway takes the second webhook"
 within 90 "no rule for port 8443 is left" no_chain_has 8443
 took=$(seconds_since "$begin")
 timings+=("port closed|$took")

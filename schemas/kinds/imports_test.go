@@ -12,7 +12,7 @@ import (
 func TestOnlyWritersLinkTheLibrary(t *testing.T) {
 	const module = "github.com/bellpull/bellpull/"
 	const library = "github.com/santhosh-tekuri/jsonschema/v5"
-	may := []string{"schemas/kinds", "cmd/internal/publish", "cmd/internal/webhook", "cmd/bellpull", "cmd/bellpull-gateway"}
+	may := []string{"schemas/kinds", "cmd/internal/publish", "cmd/internal/webhook", "cmd/internal/gateway", "cmd/bellpull", "cmd/bellpull-gateway"}
 
 	out, err := exec.Command("go", "list", "-e", "-f", `{{.ImportPath}}{{range .Deps}} {{.}}{{end}}`, module+"...").Output()
 	if err != nil {

@@ -190,3 +190,18 @@ func TestNoSecretIsShown(t *testing.T) {
 		t.Errorf("stored %s", got)
 	}
 }
+
+// The figures name the senders: they are for this machine, and for who has a token.
+func TestMetrics(t *testing.T) {
+	r := newRig(t, settings)
+	body := []byte(`{"key":"k","value":1}`)
+	r.want(r.send("POST", "/hook", body, hub(body), asJSON), 202)
+	for _, header := range [][]string{nil, {"X-Forwarded-For: 203.0.113.1", byToken}} {
+		if got := r.send("GET", "/metrics", nil, header...); got.status != 200 ||
+			!strings.Contains(got.body, `bellpull_gateway_events_total{outcome="written",sender="forge"} 1`) ||
+			!strings.Contains(got.body, `bellpull_gateway_requests_total{code="202",route="/hook"} 1`) {
+			t.Errorf("%v: %d %s", header, got.status, got.body)
+		}
+	}
+	r.want(r.send("GET", "/metrics", nil, "X-Forwarded-For: 203.0.113.1"), 401)
+}

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -133,6 +134,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case healthPath, readyPath:
 		h.health(w, rec, path == readyPath)
 	case metricsPath:
+		if !h.mayScrape(r) {
+			h.fail(w, rec, errUnproven, nil)
+			return
+		}
 		rec.status = http.StatusOK
 		h.cfg.Metrics.handler().ServeHTTP(w, r)
 	default:
@@ -307,6 +312,17 @@ func media(header http.Header, events bool) (string, error) {
 		return "", fmt.Errorf("%w: Content-Type must be %s, in UTF-8", errMedia, strings.Join(takes, " or "))
 	}
 	return name, nil
+}
+
+// mayScrape lets this machine read the figures, and who has a sender's token: they
+// tell the senders' names. A proxy in front hands on requests of others.
+func (h *Handler) mayScrape(r *http.Request) bool {
+	host, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err == nil && host.Addr().Unmap().IsLoopback() && r.Header.Get("X-Forwarded-For") == "" && r.Header.Get("Forwarded") == "" {
+		return true
+	}
+	p, _, err := h.unread(r.Header)
+	return err == nil && p.sender != nil
 }
 
 // health answers whether the process works, or whether it can publish.
