@@ -11,10 +11,7 @@ import (
 )
 
 // Body is the schema of a request body that some sender designed.
-type Body struct {
-	set  *Set
-	name string // in the set
-}
+type Body struct{ kind *kind }
 
 // bodyName is no kind's name: none holds a "=".
 const bodyName = "=body"
@@ -22,38 +19,48 @@ const bodyName = "=body"
 // Body compiles a schema beside those of the set, so that a $ref may name their
 // files. what names its place in errors.
 func (s *Set) Body(what string, schema []byte) (*Body, error) {
-	files := maps.Clone(s.files)
-	files[bodyName] = file{name: bodyName, path: what, text: schema}
-	set, err := compile(files)
-	if err != nil {
+	files, bad := map[string]file{}, map[string]error{}
+	for name, k := range s.kinds {
+		if files[name] = k.file; k.err != nil {
+			delete(files, name)
+			bad[name] = k.err
+		}
+	}
+	files[bodyName] = file{path: what, text: schema}
+	kinds := compile(files, bad)
+	if err := bad[bodyName]; err != nil {
 		return nil, err
 	}
-	return &Body{set: set, name: bodyName}, nil
+	return &Body{kind: kinds[bodyName]}, nil
 }
 
 // BodyFile is [Set.Body] for a file of the set, such as update.schema.json. One
-// that is not there is a *schemas.InvalidError.
+// that is not there, or cannot be used, is a *schemas.InvalidError.
 func (s *Set) BodyFile(fileName string) (*Body, error) {
 	name, ok := strings.CutSuffix(fileName, suffix)
-	if _, known := s.schemas[name]; !ok || !known {
+	k, known := s.kinds[name]
+	switch {
+	case !ok || !known:
 		return nil, &schemas.InvalidError{What: fmt.Sprintf("schema %q", fileName), Faults: []schemas.Fault{{
 			Message: "is neither embedded nor in the directory of kinds; a file is called NAME" + suffix,
 		}}}
+	case k.err != nil:
+		return nil, blame(k.file, k.err)
 	}
-	return &Body{set: s, name: name}, nil
+	return &Body{kind: k}, nil
 }
 
 // Check validates a body and returns it with the defaults of its schema filled in
 // where members are missing. The error is that of [Set.Validate].
 func (b *Body) Check(v schemas.Value) (schemas.Value, error) {
-	if err := b.set.check("request body", b.set.schemas[b.name], v); err != nil {
+	if err := b.kind.check("request body", v); err != nil {
 		return "", err
 	}
 	value, err := decode([]byte(v))
 	if err != nil {
 		return "", err
 	}
-	root := b.set.docs[base+b.name+suffix]
+	root := b.kind.doc
 	text, err := json.Marshal(fill(root, root, value, schemas.MaxDepth))
 	if err != nil {
 		return "", fmt.Errorf("encode the body with its defaults: %w", err)

@@ -23,7 +23,11 @@ func (d documents) faults(err error, value any) []schemas.Fault {
 	if !ok { // a schema that refers to itself for ever
 		return []schemas.Fault{{Message: "cannot be checked: the schema never comes to an end"}}
 	}
-	return d.collect(ve, value)
+	faults := d.collect(ve, value)
+	if len(faults) == 0 { // whatever cannot be told is still a fault
+		faults = []schemas.Fault{{Message: "does not satisfy the schema"}}
+	}
+	return faults
 }
 
 func (d documents) collect(ve *jsonschema.ValidationError, value any) []schemas.Fault {
@@ -74,13 +78,16 @@ func (d documents) explain(ve *jsonschema.ValidationError, keyword string, value
 	}
 	url, at, _ := strings.Cut(ve.AbsoluteKeywordLocation, "#")
 	doc, known := d[url]
-	if !known { // a fault in a schema, which holds no secrets
+	if !known && d == nil { // a fault in a schema, which holds no secrets
 		if pattern, ok := found.(string); ok && keyword == "format" {
 			if _, err := regexp.Compile(pattern); err != nil {
 				return one("pattern %q cannot be used: %v", pattern, err)
 			}
 		}
 		return one("%s", ve.Message)
+	}
+	if !known { // by a schema of the library's own, whose text is not at hand
+		return one("does not satisfy %q", keyword)
 	}
 	want, ok := lookup(doc, at)
 	if !ok && keyword == "minContains" { // "contains" alone asks for one
@@ -120,10 +127,13 @@ func (d documents) explain(ve *jsonschema.ValidationError, keyword string, value
 		return one("fits more than one of the forms it must fit only one of")
 	}
 	if phrase, ok := limits()[keyword]; ok {
+		if want == true { // up to draft 4 the limit stands beside it
+			want = schema[strings.Replace(strings.ToLower(keyword), "exclusive", "", 1)]
+		}
 		return one(phrase, want)
 	}
 	parts := tokens(at)
-	if n := len(parts); n > 2 && parts[n-3] == "dependentRequired" {
+	if n := len(parts); n > 2 && (parts[n-3] == "dependentRequired" || parts[n-3] == "dependencies") {
 		name, _ := want.(string)
 		return []schemas.Fault{{Pointer: here + "/" + token(name), Message: fmt.Sprintf("is missing, and %q needs it", parts[n-2])}}
 	}

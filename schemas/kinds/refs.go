@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/santhosh-tekuri/jsonschema/v5"
-
 	"github.com/bellpull/bellpull/schemas"
 )
 
@@ -18,49 +16,60 @@ type documents map[string]any
 
 // badRefs returns the places of a schema whose $ref leads nowhere. The library refuses such a schema too, but does not say where
 // in it the $ref stands.
-func (d documents) badRefs(c *jsonschema.Compiler, name string, doc any) []schemas.Fault {
-	from := base + name + suffix
+func (b *build) badRefs(docs documents, name string) []schemas.Fault {
+	doc := b.docs[name]
+	draft := draftOf(doc)
+	from, err := resolve(base+name+suffix, idOf(draft, doc))
+	if err != nil {
+		return nil // addresses has told
+	}
 	nested := false
 	var faults []schemas.Fault
 	walk(doc, "", func(pointer string, schema map[string]any) {
-		if id, ok := schema["$id"].(string); ok {
-			if pointer == "" {
-				from = id
-			} else {
-				nested = true
-			}
+		if pointer != "" && idOf(draft, schema) != "" {
+			nested = true
 		}
-		ref, ok := schema["$ref"].(string)
-		if !ok {
-			return
-		}
-		file, fragment, _ := strings.Cut(ref, "#")
-		target := doc
-		if file != "" {
-			at, err := resolve(from, file)
-			if err != nil {
-				faults = append(faults, schemas.Fault{Pointer: pointer + "/$ref", Message: err.Error()})
-				return
-			}
-			if target, ok = d[at]; !ok {
-				// It may still be one of the drafts, which the library holds.
-				if _, err := c.Compile(at); err != nil {
-					faults = append(faults, schemas.Fault{Pointer: pointer + "/$ref", Message: fmt.Sprintf(
-						"refers to %q, which is neither embedded nor in the directory of kinds", ref)})
+		for _, keyword := range []string{"$ref", "$dynamicRef", "$recursiveRef"} {
+			if ref, ok := schema[keyword].(string); ok {
+				if message := b.badRef(docs, doc, from, ref); message != "" {
+					faults = append(faults, schemas.Fault{Pointer: pointer + "/" + keyword, Message: message})
 				}
-				return
-			}
-		}
-		if strings.HasPrefix(fragment, "/") {
-			if _, ok := lookup(target, fragment); !ok {
-				faults = append(faults, schemas.Fault{Pointer: pointer + "/$ref", Message: fmt.Sprintf("refers to %q, which is not there", ref)})
 			}
 		}
 	})
-	if nested { // a $id inside gives the refs below it another base; then the library's answer has to do
+	if nested { // an address inside gives the $ref below it another base; then the library's answer has to do
 		return nil
 	}
 	return faults
+}
+
+func (b *build) badRef(docs documents, doc any, from, ref string) string {
+	file, fragment, _ := strings.Cut(ref, "#")
+	target := doc
+	if file != "" {
+		at, err := resolve(from, file)
+		if err != nil {
+			return err.Error()
+		}
+		there, ok := docs[at]
+		if !ok {
+			if name, ok := strings.CutSuffix(strings.TrimPrefix(at, base), suffix); ok && b.bad[name] != nil {
+				return fmt.Sprintf("refers to %q, which cannot be used", ref)
+			}
+			// It may still be one of the drafts, which the library holds.
+			if _, err := b.drafts.Compile(at); err != nil {
+				return fmt.Sprintf("refers to %q, which is neither embedded nor in the directory of kinds", ref)
+			}
+			return ""
+		}
+		target = there
+	}
+	if strings.HasPrefix(fragment, "/") {
+		if _, ok := lookup(target, fragment); !ok {
+			return fmt.Sprintf("refers to %q, which is not there", ref)
+		}
+	}
+	return ""
 }
 
 func resolve(from, ref string) (string, error) {
@@ -76,17 +85,25 @@ func resolve(from, ref string) (string, error) {
 }
 
 // walk calls visit for every object of a schema that may be a schema, in a fixed order, with its JSON pointer. Members that hold
-// data and no schemas are passed over.
+// data and no schemas are passed over, and so are the lists of names that hold schemas: a property may be called $ref.
 func walk(node any, pointer string, visit func(pointer string, schema map[string]any)) {
 	switch node := node.(type) {
 	case map[string]any:
 		visit(pointer, node)
 		for _, name := range slices.Sorted(maps.Keys(node)) {
+			at := pointer + "/" + token(name)
 			switch name {
-			case "const", "enum", "default", "examples":
+			case "const", "enum", "default", "examples", keyword:
 				continue
+			case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies":
+				if named, ok := node[name].(map[string]any); ok {
+					for _, name := range slices.Sorted(maps.Keys(named)) {
+						walk(named[name], at+"/"+token(name), visit)
+					}
+					continue
+				}
 			}
-			walk(node[name], pointer+"/"+token(name), visit)
+			walk(node[name], at, visit)
 		}
 	case []any:
 		for i, item := range node {
