@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -146,6 +147,49 @@ func TestReload(t *testing.T) {
 	hangup(false, `"ok"`)
 	if status, _ := p.post("9", 9); status != 401 {
 		t.Errorf("with a token that was withdrawn: %d, want 401", status)
+	}
+}
+
+// SCHEMA-05: a kind whose new schema is bad stays in force as it was, and /healthz
+// names the place; the others are taken.
+func TestSCHEMA05_ReloadedKinds(t *testing.T) {
+	nats := natstest.Start(t)
+	natstest.Bucket(t, nats)
+	dir := t.TempDir()
+	write := func(name, schema string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name+".schema.json"), []byte(schema), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("size", `{"type": "integer"}`)
+	p := start(t, nats.URL(), settings+"  kinds: "+dir+"\n")
+	n := 0
+	set := func(kind, value string) int {
+		n++
+		status, _ := p.send("POST", "/v1/events", "application/cloudevents+json", fmt.Sprintf(
+			`{"specversion":"1.0","type":"bellpull.set","id":"%d","source":"t","time":%q,"subject":"group/web","entry":"x","kind":%q,"data":%s}`, n, time.Now().UTC().Format(time.RFC3339Nano), kind, value))
+		return status
+	}
+	for _, bad := range []string{`{"type": "string", "pattern": "^(?!aws:.*)$"}`, `{"type": "string", "pattern": "\\u"}`, `{`} {
+		write("size", bad)
+		write("other", `{"type": "boolean"}`)
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the bad kind is named", func() bool {
+			_, body := p.get("/healthz")
+			return strings.Contains(body, "size.schema.json") && set("other", "true") == 202
+		})
+		if good, wrong := set("size", "7"), set("size", `"text"`); good != 202 || wrong != 400 {
+			t.Errorf("by the old schema: %d and %d, want 202 and 400", good, wrong)
+		}
+		write("size", `{"type": "integer"}`)
+		write("other", `{"type": "null"}`)
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "all is well", func() bool { _, body := p.get("/healthz"); return strings.Contains(body, `"ok"`) })
 	}
 }
 

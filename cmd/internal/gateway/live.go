@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"
@@ -79,30 +80,30 @@ func (l *live) notes() []string {
 func (l *live) reload() {
 	var trouble []string
 	bad := func(what string, err error) {
-		trouble = append(trouble, what+": the old ones stay in force: "+err.Error())
+		trouble = append(trouble, what+": "+strings.ReplaceAll(err.Error(), "\n", "; "))
 		l.log.Error("reload", "what", what, "error", err)
 	}
+	const stay = "%w; the old settings stay in force"
 	cfg, err := config.Load(l.file)
 	if err != nil {
-		bad("settings", err)
+		bad("settings", fmt.Errorf(stay, err))
 		l.trouble.Store(&trouble)
 		return
 	}
-	set, err := kinds.Load(cfg.Gateway.Kinds)
+	set, err := l.set.Load().Reload(cfg.Gateway.Kinds)
 	if err != nil {
 		bad("kinds", err)
-		set = l.set.Load()
 	}
 	h, err := l.compile(cfg.Gateway, set)
 	if err != nil {
-		bad("settings", err)
+		bad("settings", fmt.Errorf(stay, err))
 	} else {
 		l.handler.Store(h)
 		l.set.Store(set)
 	}
 	if cfg.Gateway.TLS.Cert != "" {
 		if err := l.loadKeyPair(cfg.Gateway.TLS); err != nil {
-			bad("certificate", err)
+			bad("certificate", fmt.Errorf("%w; the old one stays in force", err))
 		}
 	}
 	l.trouble.Store(&trouble)
