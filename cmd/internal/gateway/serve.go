@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -30,6 +31,7 @@ const (
 	idleTime     = 60 * time.Second
 	shutdownTime = 15 * time.Second
 	maxHeader    = 16 << 10
+	gcPercent    = 300
 )
 
 type options struct {
@@ -42,6 +44,10 @@ func serve(ctx context.Context, o options, streams cli.Streams, logger hclog.Log
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 
+	// What lives long is small, so that it would be collected for every few events.
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	cfg, err := config.Load(o.file)
 	if err != nil {
 		return err

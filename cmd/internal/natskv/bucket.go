@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -27,6 +28,7 @@ type Bucket struct {
 	forget  context.CancelFunc // ends the attempts to connect
 	changes sync.WaitGroup     // the goroutines behind Changes
 	replies replies
+	known   atomic.Pointer[knownInfo]
 }
 
 const (

@@ -84,7 +84,20 @@ func (b *Bucket) bucketInfo(a answer) (schemas.BucketInfo, error) {
 	if err != nil || m.revision == 0 || m.deleted() {
 		return schemas.BucketInfo{}, err
 	}
-	return schemas.ParseBucketInfo(m.body)
+	if known := b.known.Load(); known != nil && known.body == string(m.body) {
+		return known.info, nil // who reads again and again meets the same
+	}
+	info, err := schemas.ParseBucketInfo(m.body)
+	if err == nil {
+		b.known.Store(&knownInfo{string(m.body), info})
+	}
+	return info, err
+}
+
+// knownInfo is a bucket's id as it was read last.
+type knownInfo struct {
+	body string
+	info schemas.BucketInfo
 }
 
 // message is one message of one of the bucket's streams.

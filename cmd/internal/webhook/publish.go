@@ -113,6 +113,10 @@ func (h *Handler) send(messages []message, s *sender) ([]publish.Result, []error
 	ctx, cancel := context.WithTimeout(context.Background(), publishTime+time.Duration(len(messages)-1)*batchTime)
 	defer cancel()
 	results, errs := make([]publish.Result, len(messages)), make([]error, len(messages))
+	if len(messages) == 1 {
+		results[0], errs[0] = h.cfg.Publisher.Publish(ctx, messages[0].event, publish.Options{Allow: s.mayTouch})
+		return results, errs
+	}
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, parallel)
 	for i, m := range messages {
