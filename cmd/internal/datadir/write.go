@@ -184,4 +184,3 @@ func node(d *jsontext.Decoder) (*yaml.Node, error) {
 	}
 	return &yaml.Node{Kind: yaml.ScalarNode, Value: token.String()}, nil
 }
-
