@@ -34,9 +34,7 @@ const (
 // without ever storing twice.
 func (b *Bucket) Put(ctx context.Context, scope schemas.Scope, body []byte, expect uint64) (revision uint64, err error) {
 	if len(body) > schemas.MaxDocument {
-		return 0, &schemas.InvalidError{What: fmt.Sprintf("scope %s", scope), Faults: []schemas.Fault{
-			{Message: fmt.Sprintf("document has %d bytes, at most %d are allowed", len(body), schemas.MaxDocument)},
-		}}
+		return 0, tooLong(scope, body)
 	}
 	ctx, cancel := bounded(ctx, CallTimeout)
 	defer cancel()
@@ -50,6 +48,12 @@ func (b *Bucket) Put(ctx context.Context, scope schemas.Scope, body []byte, expe
 		return 0, fmt.Errorf("write scope %s: %w", scope, err)
 	}
 	return revision, nil
+}
+
+func tooLong(scope schemas.Scope, body []byte) error {
+	return &schemas.InvalidError{What: fmt.Sprintf("scope %s", scope), Faults: []schemas.Fault{
+		{Message: fmt.Sprintf("document has %d bytes, at most %d are allowed", len(body), schemas.MaxDocument)},
+	}}
 }
 
 // errSequence says that the subject's last message is another than expected.
