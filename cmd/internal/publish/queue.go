@@ -157,15 +157,23 @@ func (p *Publisher) standing(ctx context.Context, scope schemas.Scope) (schemas.
 		return schemas.Document{}, 0, err
 	}
 	if reading.Bucket == "" {
-		return schemas.Document{}, 0, fmt.Errorf("%w: the bucket has no id; run `bellpull init`", schemas.ErrUnavailable)
+		return schemas.Document{}, 0, errNoID
 	}
-	stands := reading.Scopes[0]
-	if errors.Is(stands.Err, schemas.ErrInvalid) {
-		return schemas.Document{}, 0, fmt.Errorf(
+	doc, err := writable(reading.Scopes[0])
+	return doc, reading.Scopes[0].Revision, err
+}
+
+// errNoID: what such a bucket holds may be half of a restore.
+var errNoID = fmt.Errorf("%w: the bucket has no id; run `bellpull init`", schemas.ErrUnavailable)
+
+// writable is the document that a writer may build on.
+func writable(r schemas.ScopeReading) (schemas.Document, error) {
+	if errors.Is(r.Err, schemas.ErrInvalid) {
+		return schemas.Document{}, fmt.Errorf(
 			"%w: what stands in scope %s at revision %d is no document: take an earlier revision N from `bellpull history %s` and run `bellpull rollback %s --to N` (%v)",
-			schemas.ErrConflict, scope, stands.Revision, scope, scope, stands.Err)
+			schemas.ErrConflict, r.Scope, r.Revision, r.Scope, r.Scope, r.Err)
 	}
-	return stands.Document, stands.Revision, stands.Err
+	return r.Document, r.Err
 }
 
 // apply gives the document after the job's event, and sets the job's result.
