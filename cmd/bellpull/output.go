@@ -30,10 +30,10 @@ func (a *app) print(data any, table func(row func(cells ...any))) error {
 
 func (a *app) render(data any, table func(row func(cells ...any))) ([]byte, error) {
 	onTerminal := isTerminal(a.streams.Out)
-	switch format := a.output; {
-	case format == "yaml":
+	switch {
+	case a.output == "yaml":
 		return toYAML(data)
-	case format == "table", format == "" && onTerminal:
+	case a.forPeople():
 		return toTable(table)
 	}
 	options := []json.Options{json.Deterministic(true)}
@@ -42,6 +42,11 @@ func (a *app) render(data any, table func(row func(cells ...any))) ([]byte, erro
 	}
 	text, err := json.Marshal(data, options...)
 	return append(text, '\n'), err
+}
+
+// forPeople reports whether the output is a table.
+func (a *app) forPeople() bool {
+	return a.output == "table" || a.output == "" && isTerminal(a.streams.Out)
 }
 
 func toTable(table func(row func(cells ...any))) ([]byte, error) {

@@ -66,7 +66,8 @@ func (a *app) command() *cobra.Command {
 document of a scope such as common, group/web or node/web1.example.com.
 
 stdout is data, stderr is talk. Exit codes: 0 ok, 1 failure, 2 wrong usage,
-3 not found, 4 invalid, 5 conflict, 6 unavailable.`,
+3 not found, 4 invalid, 5 conflict, 6 unavailable, 7 something would change
+(apply --dry-run --exit-code).`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
@@ -88,7 +89,7 @@ stdout is data, stderr is talk. Exit codes: 0 ok, 1 failure, 2 wrong usage,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return err })
 	root.AddCommand(
 		a.serverCommand(), a.initCommand(), a.putCommand(), a.getCommand(), a.rmCommand(),
-		a.lsCommand(), a.historyCommand(), a.statusCommand(), a.permitsCommand(), a.doctorCommand(), a.versionCommand(),
+		a.lsCommand(), a.historyCommand(), a.applyCommand(), a.statusCommand(), a.permitsCommand(), a.doctorCommand(), a.versionCommand(),
 	)
 	return root
 }

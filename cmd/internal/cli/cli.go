@@ -26,6 +26,7 @@ const (
 	ExitInvalid     = 4
 	ExitConflict    = 5
 	ExitUnavailable = 6
+	ExitWouldChange = 7
 )
 
 // Streams are a program's input and outputs: Out is for data, Err for talk.
@@ -33,6 +34,9 @@ type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
 }
+
+// ErrWouldChange ends a dry run that found something to do, if its exit code is to say so. It is shown nowhere.
+var ErrWouldChange = errors.New("something would change")
 
 // Main runs a program until it is done or told to stop by SIGINT or SIGTERM,
 // which end ctx. It shows the error as one line on stderr after the program's
@@ -42,7 +46,7 @@ func Main(name string, run func(ctx context.Context, streams Streams, args []str
 	defer stop()
 	streams := Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	err := run(ctx, streams, os.Args[1:])
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrWouldChange) {
 		show(streams.Err, name, err)
 	}
 	return ExitCode(err)
@@ -84,6 +88,8 @@ func ExitCode(err error) int {
 		return ExitConflict
 	case errors.Is(err, schemas.ErrUnavailable):
 		return ExitUnavailable
+	case errors.Is(err, ErrWouldChange):
+		return ExitWouldChange
 	}
 	return ExitFailure
 }

@@ -23,6 +23,7 @@ func TestCLI03_ExitCodes(t *testing.T) {
 		{&schemas.InvalidError{What: "x"}, 4},
 		{fmt.Errorf("put: %w", schemas.ErrConflict), 5},
 		{cli.JSON(fmt.Errorf("connect: %w", schemas.ErrUnavailable)), 6},
+		{cli.JSON(cli.ErrWouldChange), 7},
 		{cli.Usage(nil), 0},
 		{cli.JSON(nil), 0},
 	} {
