@@ -68,6 +68,23 @@ func Read(dir string) (Tree, error) {
 	return tree, nil
 }
 
+// List returns the data files of a directory without reading them. A directory that is not there is [fs.ErrNotExist].
+func List(dir string) ([]File, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list data files: %w", err)
+	}
+	defer root.Close()
+	found, err := find(root)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("list data files of %s: %w", dir, err)
+	case len(found.faults) > 0:
+		return nil, invalid(dir, found.faults)
+	}
+	return found.files, nil
+}
+
 type parsed struct {
 	file   File
 	note   string
