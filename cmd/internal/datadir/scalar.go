@@ -37,6 +37,8 @@ func plain(s string) scalar {
 		return scalar{kind: '"'} // most of them
 	}
 	switch {
+	case s[0] >= '1' && s[0] <= '9' && strings.Trim(s, "0123456789") == "": // most of the rest
+		return scalar{'0', s}
 	case reTime.MatchString(s), reDate.MatchString(s):
 		return scalar{'!', "a date, which Puppet refuses"}
 	case reInfinite.MatchString(s):

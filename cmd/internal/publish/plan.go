@@ -13,7 +13,8 @@ import (
 
 const (
 	planRead   = 200      // scopes in one round trip
-	planAtOnce = 8        // scopes that are decided on at the same time
+	planReads  = 2        // of them under way: one is decided on while the other is fetched
+	planAtOnce = 4        // scopes of each that are decided on at the same time
 	chunkBytes = 16 << 20 // of documents in one atomic batch
 	// writeTries is how often a part of a plan is tried, made anew each time: see [Plan.Write].
 	writeTries = 16
@@ -39,16 +40,34 @@ type BatchBucket interface {
 // Plan reads the scopes, which must differ, and applies to each what decide says. It checks every event as Publish does and
 // writes nothing.
 //
-// The error is that of Publish for the first scope that fails. It has no deadline of its own: each question to the bucket has.
+// The error is that of Publish for the first scope that fails. Plan has no deadline of its own: each question to the bucket has.
 func (p *Publisher) Plan(ctx context.Context, scopes []schemas.Scope, decide Decide) (*Plan, error) {
 	plan := &Plan{p: p, decide: decide}
-	for part := range slices.Chunk(scopes, planRead) {
-		changes, warnings, err := p.planPart(ctx, part, decide)
-		if err != nil {
-			return nil, err
-		}
-		plan.changes = append(plan.changes, changes...)
-		plan.warnings = append(plan.warnings, warnings...)
+	parts := slices.Collect(slices.Chunk(scopes, planRead))
+	results := make([]planPart, len(parts))
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var wg sync.WaitGroup
+	turns := make(chan struct{}, planReads)
+	for i, part := range parts {
+		turns <- struct{}{}
+		wg.Go(func() {
+			if ctx.Err() == nil {
+				results[i] = p.planPart(ctx, part, decide)
+			}
+			if err := results[i].err; err != nil {
+				stop(err) // the first error is the cause
+			}
+			<-turns
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	for _, r := range results {
+		plan.changes = append(plan.changes, r.changes...)
+		plan.warnings = append(plan.warnings, r.warnings...)
 	}
 	return plan, nil
 }
@@ -66,13 +85,20 @@ type planned struct {
 	err     error
 }
 
-func (p *Publisher) planPart(ctx context.Context, scopes []schemas.Scope, decide Decide) (changes []natskv.Put, warnings []string, err error) {
+// planPart is what becomes of scopes that are read together.
+type planPart struct {
+	changes  []natskv.Put
+	warnings []string
+	err      error
+}
+
+func (p *Publisher) planPart(ctx context.Context, scopes []schemas.Scope, decide Decide) (part planPart) {
 	reading, err := p.bucket.Read(ctx, scopes)
 	if err != nil {
-		return nil, nil, err
+		return planPart{err: err}
 	}
 	if reading.Bucket == "" {
-		return nil, nil, errNoID
+		return planPart{err: errNoID}
 	}
 	results := make([]planned, len(scopes))
 	var wg sync.WaitGroup
@@ -87,16 +113,16 @@ func (p *Publisher) planPart(ctx context.Context, scopes []schemas.Scope, decide
 	wg.Wait()
 	for _, r := range results {
 		if r.err != nil {
-			return nil, nil, r.err
+			return planPart{err: r.err}
 		}
 		if r.put.Body != nil {
-			changes = append(changes, r.put)
+			part.changes = append(part.changes, r.put)
 		}
 		if r.warning != "" {
-			warnings = append(warnings, r.warning)
+			part.warnings = append(part.warnings, r.warning)
 		}
 	}
-	return changes, warnings, nil
+	return part
 }
 
 func (p *Publisher) planScope(ctx context.Context, r schemas.ScopeReading, decide Decide) planned {
@@ -110,10 +136,11 @@ func (p *Publisher) planScope(ctx context.Context, r schemas.ScopeReading, decid
 	}
 	now, changed := p.now(), false
 	for _, ev := range events {
-		if ev, err = p.Check(ev); err != nil {
+		checked, err := p.Check(ev)
+		if err != nil {
 			return planned{err: fmt.Errorf("scope %s, entry %q: %w", r.Scope, ev.Entry, err)}
 		}
-		next, outcome, err := doc.Apply(ev, now)
+		next, outcome, err := doc.Apply(checked, now)
 		if err != nil {
 			return planned{err: err}
 		}
