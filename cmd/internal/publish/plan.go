@@ -16,8 +16,8 @@ const (
 	planReads  = 2        // of them under way: one is decided on while the other is fetched
 	planAtOnce = 4        // scopes of each that are decided on at the same time
 	chunkBytes = 16 << 20 // of documents in one atomic batch
-	// writeTries is how often a part of a plan is tried, made anew each time: see [Plan.Write].
-	writeTries = 16
+	// writeTries is how often a batch is tried, planned anew each time.
+	writeTries = 6
 )
 
 // Decide says what is to happen in a scope as it stands: events for that scope, in this order. It must give the same answer for
@@ -161,7 +161,8 @@ func (p *Publisher) planScope(ctx context.Context, r schemas.ScopeReading, decid
 }
 
 // Write writes the plan in atomic batches, as few as the server takes, and returns how many scopes are as planned now. Where
-// somebody else wrote since, it reads that batch's scopes again and asks Decide anew.
+// somebody else wrote since, it reads that batch's scopes again and asks Decide anew. Where others write all the time, it goes on
+// with smaller batches.
 //
 // The error is that of Publish. Everything before the batch that failed is written; a new plan goes on from there.
 func (pl *Plan) Write(ctx context.Context, bucket BatchBucket) (done int, err error) {
@@ -170,10 +171,11 @@ func (pl *Plan) Write(ctx context.Context, bucket BatchBucket) (done int, err er
 		chunk := left[:fitting(left, limit)]
 		err := pl.writeChunk(ctx, bucket, chunk)
 		var fewer *natskv.BatchLimitError
+		busy := errors.Is(err, errRaced)
 		switch {
-		case errors.As(err, &fewer) && len(chunk) > 1:
-			if limit = fewer.Limit; limit < 1 || limit >= len(chunk) {
-				limit = len(chunk) / 2
+		case (busy || errors.As(err, &fewer)) && len(chunk) > 1:
+			if limit = len(chunk) / 2; fewer != nil && fewer.Limit > 0 && fewer.Limit < len(chunk) {
+				limit = fewer.Limit
 			}
 			continue
 		case err != nil:
@@ -205,8 +207,10 @@ func (pl *Plan) writeChunk(ctx context.Context, bucket BatchBucket, chunk []nats
 			return err
 		case !errors.Is(err, schemas.ErrConflict) && !unknown:
 			return err
-		case n == writeTries-1, unknown && n >= 2:
+		case unknown && n >= 2:
 			return err
+		case n == writeTries-1 && len(chunk) > 1, n == maxAttempts-1:
+			return fmt.Errorf("%w: %w", errRaced, err)
 		case !pause(ctx, min(firstPause<<min(n, 10), longPause)):
 			return err
 		}
@@ -217,7 +221,7 @@ func (pl *Plan) writeChunk(ctx context.Context, bucket BatchBucket, chunk []nats
 		}
 		again, planErr := pl.p.Plan(ctx, scopes, pl.decide)
 		if planErr != nil {
-			return fmt.Errorf("%w (%w)", planErr, err)
+			return planErr
 		}
 		if chunk = again.changes; len(chunk) == 0 {
 			return nil
