@@ -48,16 +48,21 @@ func plain(s string) scalar {
 	case reSexagesimal.MatchString(s):
 		return scalar{'!', "a number to base 60"}
 	case s != "." && s != "-." && s != "+." && reFloat.MatchString(s):
-		return scalar{'0', float(s)}
+		return number(float(s))
 	case reInteger.MatchString(s):
-		if text := integer(s); text != "" {
-			return scalar{'0', text}
-		}
+		return number(integer(s))
 	}
 	return scalar{kind: '"'}
 }
 
-// float writes as JSON what [reFloat] matches, and changes as little as it can.
+func number(text string) scalar {
+	if text == "" {
+		return scalar{'!', "a number without digits"}
+	}
+	return scalar{'0', text}
+}
+
+// float writes as JSON what [reFloat] matches, and changes as little as it can; "" is none, such as .e+3.
 func float(s string) string {
 	if reNumber.MatchString(s) {
 		return s
@@ -67,6 +72,9 @@ func float(s string) string {
 		sign, digits = "-", rest
 	}
 	whole, rest, _ := strings.Cut(digits, ".")
+	if whole == "" && (rest[0] < '0' || rest[0] > '9') {
+		return ""
+	}
 	if whole = strings.TrimLeft(whole, "0"); whole == "" {
 		whole = "0"
 	}
