@@ -197,7 +197,7 @@ func (r *applyRun) want(dir string, tree datadir.Tree, prefix string, check func
 			events, size = append(events, ev), size+len(e.Name)+len(e.Value)
 		}
 		if size > schemas.MaxDocument {
-			faults = append(faults, fmt.Sprintf("%s: scope %s would have more than %d bytes, at most %d are allowed", f.Path, f.Scope, size, schemas.MaxDocument))
+			faults = append(faults, fmt.Sprintf("%s: scope %s would have %d bytes or more, at most %d are allowed", f.Path, f.Scope, size, schemas.MaxDocument))
 		}
 		r.wanted[f.Scope] = events
 	}
