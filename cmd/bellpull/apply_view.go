@@ -129,9 +129,9 @@ func (e plannedEntry) words() string {
 
 // changes lists what differs, old -> new.
 func (e plannedEntry) changes() (out []string) {
-	add := func(name, old, new string) {
-		if old != new {
-			out = append(out, name+old+" -> "+new)
+	add := func(name, before, after string) {
+		if before != after {
+			out = append(out, name+before+" -> "+after)
 		}
 	}
 	add("", e.Old.text(), e.New.text())
