@@ -57,7 +57,7 @@ func (b *build) badRef(docs documents, doc any, from, ref string) string {
 				return fmt.Sprintf("refers to %q, which cannot be used", ref)
 			}
 			// It may still be one of the drafts, which the library holds.
-			if _, err := b.drafts.Compile(at); err != nil {
+			if _, err := b.drafts.Compile(at + "#" + fragment); err != nil {
 				return fmt.Sprintf("refers to %q, which is neither embedded nor in the directory of kinds", ref)
 			}
 			return ""
