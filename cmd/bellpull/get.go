@@ -42,15 +42,20 @@ type runView struct {
 }
 
 func view(e schemas.Entry) entryView {
-	v := entryView{
+	return entryView{
 		Value: e.Value, Kind: e.Kind, Event: e.Event, Source: e.Source, Time: e.Time,
-		Expires: e.Expires, Sensitive: e.Sensitive, Owner: e.Owner,
+		Expires: e.Expires, Sensitive: e.Sensitive, Run: viewRun(e.Run), Owner: e.Owner,
 	}
-	if !e.Run.IsZero() {
-		v.Run = &runView{Trigger: e.Run.Trigger, Tags: e.Run.Tags, Noop: e.Run.Noop}
-		if e.Run.Splay > 0 {
-			v.Run.Splay = e.Run.Splay.String()
-		}
+}
+
+// viewRun returns nil for a policy that asks for nothing.
+func viewRun(p schemas.RunPolicy) *runView {
+	if p.IsZero() {
+		return nil
+	}
+	v := &runView{Trigger: p.Trigger, Tags: p.Tags, Noop: p.Noop}
+	if p.Splay > 0 {
+		v.Splay = p.Splay.String()
 	}
 	return v
 }
