@@ -30,8 +30,8 @@ type build struct {
 // one, would blame the wrong file.
 func compile(files map[string]file, bad map[string]error) map[string]*kind {
 	b := build{files: files, drafts: drafts(), docs: map[string]map[string]any{}, bad: bad}
-	for name, f := range files {
-		doc, err := b.read(f)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		doc, err := b.read(files[name])
 		if err != nil {
 			bad[name] = err
 			continue
@@ -87,9 +87,9 @@ func (b *build) dropBadRefs() bool {
 		faults[name] = append(faults[name], b.badRefs(docs, name)...)
 	}
 	dropped := false
-	for name, faults := range faults {
-		if len(faults) > 0 {
-			b.drop(name, &schemas.InvalidError{What: b.files[name].path, Faults: faults})
+	for _, name := range b.names() {
+		if len(faults[name]) > 0 {
+			b.drop(name, &schemas.InvalidError{What: b.files[name].path, Faults: faults[name]})
 			dropped = true
 		}
 	}
@@ -153,8 +153,8 @@ func (b *build) link() (map[string]*kind, bool) {
 		kinds[name] = k
 	}
 	good := true
-	for name, k := range kinds {
-		if err := k.readDefaults(kinds[keywordSchema]); err != nil {
+	for _, name := range b.names() {
+		if err := kinds[name].readDefaults(kinds[keywordSchema]); err != nil {
 			b.drop(name, err)
 			good = false
 		}
