@@ -2,6 +2,8 @@ package kinds_test
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -151,5 +153,21 @@ func TestKindsAreListed(t *testing.T) {
 	k.Defaults.Scopes[0], k.Defaults.Run.Tags[0] = "changed", "changed"
 	if again := set.Kinds()[1].Defaults; !reflect.DeepEqual(again, banDefaults()) {
 		t.Errorf("after a change of the answer: got %+v, the set must not change", again)
+	}
+}
+
+// The example of the manual is one that works.
+func TestDocumentedKind(t *testing.T) {
+	manual, err := os.ReadFile(filepath.Join("..", "..", "docs", "OPERATIONS.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, chapter, _ := strings.Cut(string(manual), "\n## Kinds\n")
+	_, schema, _ := strings.Cut(chapter, "```json\n")
+	schema, _, _ = strings.Cut(schema, "```")
+	set := mustLoad(t, map[string]string{"ban.schema.json": schema})
+	got, err := set.Complete(schemas.Event{Kind: "ban", Scope: "group/web", Value: `{"address":"192.0.2.7"}`})
+	if err != nil || got.TTL != 20*time.Minute || got.Run.Splay != time.Minute || !got.Sensitive {
+		t.Errorf("got %+v, %v; want it completed", got, err)
 	}
 }
