@@ -87,7 +87,7 @@ func (d documents) explain(ve *jsonschema.ValidationError, keyword string, value
 		return one("%s", ve.Message)
 	}
 	if !known { // by a schema of the library's own, whose text is not at hand
-		return one("does not satisfy %q", keyword)
+		return one("does not satisfy %s", ve.AbsoluteKeywordLocation)
 	}
 	want, ok := lookup(doc, at)
 	if !ok && keyword == "minContains" { // "contains" alone asks for one

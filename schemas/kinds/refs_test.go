@@ -36,8 +36,9 @@ func TestDrafts(t *testing.T) {
 		{"https://json-schema.org/draft/2020-12/schema", `"prefixItems": [{"const": 1}], "items": {"const": 2}`, `[1, "` + secret + `"]`, "/1: must be 2"},
 		{"https://json-schema.org/draft/2020-12/schema", `"$dynamicAnchor": "node", "properties": {"below": {"$dynamicRef": "#node"}, "n": {"maximum": 1}}`, `{"below": {"n": 2}}`, "/below/n: must be at most 1"},
 		{"https://json-schema.org/draft/2020-12/schema", `"$id": "sub/x.schema.json", "type": "integer"`, `"` + secret + `"`, ": must be an integer, not a string"},
-		{"https://json-schema.org/draft/2020-12/schema", `"$ref": "https://json-schema.org/draft/2020-12/schema"`, `{"type": "` + secret + `"}`, "/type: "},
-		{"https://json-schema.org/draft/2020-12/schema", `"properties": {"a": {"$ref": "https://json-schema.org/draft/2020-12/meta/validation#/$defs/simpleTypes"}}`, `{"a": "` + secret + `"}`, "/a: "},
+		{"https://json-schema.org/draft/2020-12/schema", `"$ref": "https://json-schema.org/draft/2020-12/schema"`, `{"pattern": "(` + secret + `"}`, "/pattern: does not satisfy https://json-schema.org/draft/2020-12/meta/validation#"},
+		{"https://json-schema.org/draft/2020-12/schema", `"properties": {"a": {"$ref": "https://json-schema.org/draft/2020-12/meta/validation#/$defs/simpleTypes"}}`, `{"a": "` + secret + `"}`, "/a: does not satisfy https://json-schema.org/draft/2020-12/meta/validation#/$defs/simpleTypes/enum"},
+		{"https://json-schema.org/draft/2020-12/schema", `"$ref": "http://json-schema.org/draft-04/schema#"`, `{"exclusiveMinimum": true}`, ": does not satisfy "},
 	} {
 		set, err := load(t, map[string]string{"k.schema.json": `{"$schema": "` + tt.draft + `", ` + tt.schema + `}`})
 		if err != nil {
@@ -65,6 +66,7 @@ func TestRefsStayInTheSet(t *testing.T) {
 		{"a dynamic ref", `{"properties": {"a": {"$dynamicRef": "http://127.0.0.1:1/x"}}}`, "/properties/a/$dynamicRef: refers to"},
 		{"no URL", `{"$ref": "http://[::1"}`, "/$ref: "},
 		{"a draft of its own", `{"$schema": "bellpull:///kinds/app_pool.schema.json"}`, "/$schema: is no draft"},
+		{"a part of a draft", `{"$schema": "https://json-schema.org/draft/2020-12/meta/core"}`, "/$schema: is no draft"},
 		{"a draft from a file", `{"$schema": "file:///etc/hostname"}`, "/$schema: is no draft"},
 		{"the address of another file", `{"$id": "bellpull:///kinds/app_pool.schema.json"}`, `/$id: "bellpull:///kinds/app_pool.schema.json" is the address of embedded app_pool.schema.json already`},
 		{"the same, relative", `{"$id": "app_pool.schema.json"}`, `/$id: "app_pool.schema.json" is the address of`},
@@ -85,9 +87,11 @@ func TestRefsStayInTheSet(t *testing.T) {
 		"a.schema.json": `{"$schema": "http://json-schema.org/draft-04/schema#", "id": "https://example.com/a", "definitions": {"n": {"maximum": 1}}}`,
 		"b.schema.json": `{"$ref": "https://example.com/a#/definitions/n"}`,
 		"c.schema.json": `{"$id": "sub/c", "$ref": "../b.schema.json"}`,
+		"e.schema.json": `{"$schema": "http://json-schema.org/draft-07/schema#", "$id": "https://example.com/silenced", "$ref": "b.schema.json"}`,
+		"f.schema.json": `{"$ref": "#/$defs/a", "$defs": {"a": {"$id": "https://example.com/n/a", "$ref": "b"}, "b": {"$id": "https://example.com/n/b", "maximum": 1}}}`,
 		"d.schema.json": `{"properties": {"$ref": {"type": "string"}, "const": {"$ref": "b.schema.json"}}}`,
 	})
-	for kind, v := range map[string]string{"b": "2", "c": "2", "d": `{"const": 2}`} {
+	for kind, v := range map[string]string{"b": "2", "c": "2", "e": "2", "f": "2", "d": `{"const": 2}`} {
 		if got := faults(t, set.Validate(kind, value(t, v))); len(got) != 1 || !strings.HasSuffix(got[0], ": must be at most 1") {
 			t.Errorf("%s: got %q, want the limit of a.schema.json", kind, got)
 		}
@@ -168,6 +172,19 @@ func TestFilesThatAreNotRead(t *testing.T) {
 				t.Errorf("got %v, want bad.schema.json: %s", err, tt.want)
 			}
 		})
+	}
+	// A kind that refers to what cannot be read does not get the embedded one in its stead.
+	set := mustLoad(t, nil)
+	replaced := t.TempDir()
+	link(t, "nowhere", filepath.Join(replaced, "app_pool.schema.json"))
+	write(t, replaced, map[string]string{"uses": `{"$ref": "app_pool.schema.json"}`})
+	set, err := set.Reload(replaced)
+	checkLines(t, err, []string{
+		"/app_pool.schema.json: cannot be read: .*; the old one stays in force",
+		`/uses.schema.json: /$ref: refers to "app_pool.schema.json", which cannot be used; there is no old one, so its values are refused`,
+	})
+	if set.Validate("app_pool", `{"name":"a","size":1}`) != nil || set.Validate("uses", `{"name":"a","size":1}`) == nil {
+		t.Error("want app_pool as it was, and uses refused")
 	}
 	// A name that would be taken for something else, and what is left alone.
 	for _, name := range []string{"x-bellpull", "=body", "=x"} {

@@ -186,8 +186,8 @@ func TestReloadKeepsDefaults(t *testing.T) {
 	}
 	// It is still bad at the next one, and the directory may be away altogether.
 	again, err := set.Reload(dir)
-	if err == nil || again.Validate("new", "1") == nil {
-		t.Errorf("again: got %v, want it bad still", err)
+	if err == nil || !strings.Contains(err.Error(), "there is no old one") || again.Validate("new", "1") == nil {
+		t.Errorf("again: got %v, want it bad still, with no old one", err)
 	}
 	again, err = set.Reload(filepath.Join(dir, "nowhere"))
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "stay in force") || !slices.Equal(again.Names(), set.Names()) {
