@@ -36,6 +36,7 @@ const (
 	actionPrune  action = "prune" // no file has it any more
 	actionKeep   action = "keep"  // somebody else has set or removed it
 	actionLeft   action = "left"  // no file has it, and nothing is to be pruned
+	actionRemove action = "remove"
 )
 
 // decision is what a run does about one entry, and why if it is not plain.

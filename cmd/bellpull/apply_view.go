@@ -74,7 +74,7 @@ func (a action) sign() string {
 		return "+"
 	case actionChange, actionTake:
 		return "~"
-	case actionPrune:
+	case actionPrune, actionRemove:
 		return "-"
 	}
 	return "!"
@@ -112,7 +112,7 @@ func (e plannedEntry) words() string {
 	switch e.Action {
 	case actionAdd:
 		return e.New.text() + e.New.rest()
-	case actionPrune:
+	case actionPrune, actionRemove:
 		return e.Old.text()
 	case actionTake:
 		return "taken from " + who(e.Old.Source, e.Old.Event)
