@@ -35,6 +35,32 @@ func (v Value) Kind() byte {
 	return v[0]
 }
 
+// Text returns the text of a string, and "" for any other kind.
+func (v Value) Text() string {
+	if v.Kind() != '"' {
+		return ""
+	}
+	text, err := unquote(jsontext.Value(v))
+	if err != nil { // a Value holds valid strings
+		return ""
+	}
+	return text
+}
+
+// Elements yields the values of an array. Of any other kind it yields nothing.
+func (v Value) Elements() iter.Seq[Value] {
+	return func(yield func(Value) bool) {
+		if v.Kind() != '[' {
+			return
+		}
+		for _, raw := range elements(jsontext.Value(v)) {
+			if !yield(Value(raw)) {
+				return
+			}
+		}
+	}
+}
+
 // Members yields the names and values of an object in the order of the text.
 // Of any other kind it yields nothing.
 func (v Value) Members() iter.Seq2[string, Value] {
@@ -136,13 +162,22 @@ func members(object jsontext.Value) iter.Seq2[string, jsontext.Value] {
 		for at := 1; at < len(object) && object[at] == '"'; at++ { // each ends at its comma, or at the }
 			colon := end(object, at)
 			value := colon + 1
-			name, err := jsontext.AppendUnquote(nil, object[at:colon])
+			name, err := unquote(object[at:colon])
 			at = end(object, value)
-			if err != nil || !yield(string(name), object[value:at:at]) {
+			if err != nil || !yield(name, object[value:at:at]) {
 				return
 			}
 		}
 	}
+}
+
+// unquote returns the text of a string. Most hold no escape.
+func unquote(quoted jsontext.Value) (string, error) {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return string(quoted[1 : len(quoted)-1]), nil
+	}
+	text, err := jsontext.AppendUnquote(nil, quoted)
+	return string(text), err
 }
 
 // elements returns the elements of an array in the form of [Value].

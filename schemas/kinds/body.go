@@ -56,10 +56,7 @@ func (b *Body) Check(v schemas.Value) (schemas.Value, error) {
 	if err := b.kind.check("request body", v); err != nil {
 		return "", err
 	}
-	value, err := decode([]byte(v))
-	if err != nil {
-		return "", err
-	}
+	value := decode(v)
 	root := b.kind.doc
 	text, err := json.Marshal(fill(root, root, value, schemas.MaxDepth))
 	if err != nil {

@@ -63,10 +63,7 @@ func (b *build) read(f file) (map[string]any, error) {
 	if err != nil {
 		return nil, blame(f, err)
 	}
-	doc, err := decode([]byte(v))
-	if err != nil {
-		return nil, blame(f, err)
-	}
+	doc := decode(v)
 	faults := immense(doc, "")
 	if faults == nil {
 		faults = checkSchema(b.drafts, doc)

@@ -1,7 +1,6 @@
 package kinds
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -99,13 +98,27 @@ func readFile(root *os.Root, name string) ([]byte, error) {
 	return text, nil
 }
 
-// decode returns JSON text, already known to be strict, as the library wants it: numbers keep their digits.
-func decode(text []byte) (any, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
-		return nil, fmt.Errorf("decode a value: %w", err)
+// decode returns a value as the library wants it: numbers keep their digits.
+func decode(v schemas.Value) any {
+	switch v.Kind() {
+	case '{':
+		out := map[string]any{}
+		for name, member := range v.Members() {
+			out[name] = decode(member)
+		}
+		return out
+	case '[':
+		out := []any{}
+		for item := range v.Elements() {
+			out = append(out, decode(item))
+		}
+		return out
+	case '"':
+		return v.Text()
+	case '0':
+		return json.Number(v)
+	case 't', 'f':
+		return v.Kind() == 't'
 	}
-	return v, nil
+	return nil
 }

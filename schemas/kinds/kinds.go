@@ -158,10 +158,7 @@ func (s *Set) checkText(name string, body []byte) error {
 }
 
 func (k *kind) check(what string, v schemas.Value) error {
-	value, err := decode([]byte(v))
-	if err != nil {
-		return err
-	}
+	value := decode(v)
 	if faults := k.faults(value); len(faults) > 0 {
 		return &schemas.InvalidError{What: what, Faults: faults}
 	}

@@ -45,7 +45,7 @@ func newLive(file string, cfg config.Config, s *store, log hclog.Logger) (*live,
 	l.set.Store(set)
 	version, _, _ := cli.Version()
 	l.metrics = webhook.NewMetrics(version, s.bucket.Connected)
-	l.publisher = publish.New(publish.Config{Bucket: s, Kinds: l})
+	l.publisher = publish.New(publish.Config{Bucket: s, Kinds: l, Punctual: true})
 	h, err := l.compile(cfg.Gateway, set)
 	if err != nil {
 		return nil, err

@@ -44,7 +44,8 @@ type Config struct {
 	// that is silent for two of them is left. 0 = 30 s.
 	Ping time.Duration
 	// Prompt lets a lasting connection come back within 2 s, for the few that
-	// publish. A fleet's connections must not: they would all come at once.
+	// publish. A fleet's connections must not: they would all come at once. Such a
+	// connection asks for the bucket's id once a second at most.
 	Prompt bool
 	// Name is shown in the server's list of connections: "bellpull-fact".
 	Name string

@@ -36,15 +36,24 @@ func (b *Bucket) read(ctx context.Context, scopes []schemas.Scope, limit bool) (
 	for _, scope := range scopes {
 		all = append(all, nats.NewMsg(b.lastMessage(scope.Key())))
 	}
-	all = append(all, nats.NewMsg(b.lastMessage(schemas.BucketKey)))
+	known := b.known.Load()
+	if !b.cfg.Prompt || known == nil || time.Since(known.at) > idTrusted {
+		known = nil
+		all = append(all, nats.NewMsg(b.lastMessage(schemas.BucketKey)))
+	}
 	if limit {
 		all = append(all, nats.NewMsg(b.lastPermitMessage(b.permitLimit())))
 	}
 	answers := b.requests(ctx, all)
 
-	info, err := b.bucketInfo(answers[len(scopes)])
-	if err != nil {
-		return schemas.Reading{}, err
+	var info schemas.BucketInfo
+	if known != nil {
+		info = known.info
+	} else {
+		var err error
+		if info, err = b.bucketInfo(answers[len(scopes)]); err != nil {
+			return schemas.Reading{}, err
+		}
 	}
 	reading := schemas.Reading{Bucket: info.ID, At: time.Now(), Scopes: make([]schemas.ScopeReading, len(scopes))}
 	for i, scope := range scopes {
@@ -84,20 +93,28 @@ func (b *Bucket) bucketInfo(a answer) (schemas.BucketInfo, error) {
 	if err != nil || m.revision == 0 || m.deleted() {
 		return schemas.BucketInfo{}, err
 	}
-	if known := b.known.Load(); known != nil && known.body == string(m.body) {
-		return known.info, nil // who reads again and again meets the same
+	known := b.known.Load()
+	if known != nil && known.body == string(m.body) { // who reads again and again meets the same
+		b.known.Store(&knownInfo{known.body, known.info, time.Now()})
+		return known.info, nil
 	}
 	info, err := schemas.ParseBucketInfo(m.body)
 	if err == nil {
-		b.known.Store(&knownInfo{string(m.body), info})
+		b.known.Store(&knownInfo{string(m.body), info, time.Now()})
 	}
 	return info, err
 }
+
+// idTrusted is how long a publisher under load takes the bucket for the same. What
+// it writes in that time into a bucket that is being restored is as lost as all that
+// came since the backup.
+const idTrusted = time.Second
 
 // knownInfo is a bucket's id as it was read last.
 type knownInfo struct {
 	body string
 	info schemas.BucketInfo
+	at   time.Time
 }
 
 // message is one message of one of the bucket's streams.

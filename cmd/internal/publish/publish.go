@@ -42,6 +42,9 @@ type Config struct {
 	Bucket Bucket
 	Kinds  Kinds
 	Now    func() time.Time // the writer's clock; nil = [time.Now]
+	// Punctual says that the bucket keeps its contexts' deadlines, so that nobody
+	// has to wait for it beside the one who calls it.
+	Punctual bool
 }
 
 // Publisher writes events into documents. Its methods may be used at the same
@@ -50,6 +53,7 @@ type Publisher struct {
 	bucket Bucket
 	kinds  Kinds
 	now    func() time.Time
+	inline bool
 
 	mu sync.Mutex
 	// waiting holds the jobs of each scope that a goroutine writes at the moment.
@@ -62,7 +66,7 @@ func New(cfg Config) *Publisher {
 		cfg.Now = time.Now
 	}
 	return &Publisher{
-		bucket: cfg.Bucket, kinds: cfg.Kinds, now: cfg.Now,
+		bucket: cfg.Bucket, kinds: cfg.Kinds, now: cfg.Now, inline: cfg.Punctual,
 		waiting: make(map[schemas.Scope][]*job),
 	}
 }
@@ -71,6 +75,7 @@ func New(cfg Config) *Publisher {
 type Options struct {
 	IfRevision *uint64 // the scope must stand at this revision; 0 = never written
 	MustExist  bool    // the entry must stand, and not be expired
+	Checked    bool    // the event is one that Check returned, and is not checked again
 	DryRun     bool    // say what would be done, and write nothing
 	// Allow is asked about the entry that the event would replace or remove; its
 	// error is the event's. nil = all.
@@ -113,9 +118,11 @@ func (p *Publisher) Check(ev schemas.Event) (schemas.Event, error) {
 //   - [schemas.ErrUnavailable]: no answer by ctx's deadline. Whether the event
 //     was stored is unknown then; it does no harm to publish it again.
 func (p *Publisher) Publish(ctx context.Context, ev schemas.Event, opts Options) (Result, error) {
-	ev, err := p.Check(ev)
-	if err != nil {
-		return Result{}, err
+	if !opts.Checked {
+		var err error
+		if ev, err = p.Check(ev); err != nil {
+			return Result{}, err
+		}
 	}
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc

@@ -29,25 +29,42 @@ type job struct {
 	err    error
 }
 
-// enqueue hands the job to the goroutine of its scope, and starts that one
-// where there is none.
+// enqueue hands the job to the goroutine of its scope, and starts that one where
+// there is none. With a punctual bucket the caller writes its own job first.
 func (p *Publisher) enqueue(j *job) {
+	scope := j.event.Scope
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	jobs, running := p.waiting[j.event.Scope]
-	p.waiting[j.event.Scope] = append(jobs, j)
-	if !running {
-		go p.work(j.event.Scope)
+	jobs, running := p.waiting[scope]
+	switch {
+	case running:
+		p.waiting[scope] = append(jobs, j)
+	case p.inline:
+		p.waiting[scope] = nil
+	default:
+		p.waiting[scope] = []*job{j}
+		go p.work(scope, p.takeLocked(scope))
+	}
+	p.mu.Unlock()
+	if running || !p.inline {
+		return
+	}
+	p.settle(scope, []*job{j})
+	if batch := p.take(scope); len(batch) > 0 {
+		go p.work(scope, batch)
 	}
 }
 
-// work writes what waits for a scope until nothing does.
-func (p *Publisher) work(scope schemas.Scope) {
-	for batch := p.take(scope); len(batch) > 0; batch = p.take(scope) {
-		p.write(scope, batch)
-		for _, j := range batch {
-			close(j.done)
-		}
+// work writes what waits for a scope, the batch first, until nothing does.
+func (p *Publisher) work(scope schemas.Scope, batch []*job) {
+	for ; len(batch) > 0; batch = p.take(scope) {
+		p.settle(scope, batch)
+	}
+}
+
+func (p *Publisher) settle(scope schemas.Scope, batch []*job) {
+	p.write(scope, batch)
+	for _, j := range batch {
+		close(j.done)
 	}
 }
 
@@ -56,6 +73,10 @@ func (p *Publisher) work(scope schemas.Scope) {
 func (p *Publisher) take(scope schemas.Scope) []*job {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.takeLocked(scope)
+}
+
+func (p *Publisher) takeLocked(scope schemas.Scope) []*job {
 	jobs := p.waiting[scope]
 	n := 0
 	for n < len(jobs) && (n == 0 || jobs[0].opts.IfRevision == nil && jobs[n].opts.IfRevision == nil) {

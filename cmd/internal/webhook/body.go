@@ -48,9 +48,13 @@ func (b *budget) read(w http.ResponseWriter, r *http.Request, most int64) (body 
 	// Without a connection of its own, as in a test, there is no deadline to set.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
 	limited := http.MaxBytesReader(w, r.Body, most)
+	first := int64(chunk)
+	if r.ContentLength >= 0 {
+		first = min(first, r.ContentLength+1) // one more to see the end in
+	}
 	for {
 		if len(body) == cap(body) { // one chunk, then doubled: at most twice what has come
-			grown := max(2*int64(cap(body)), chunk)
+			grown := max(2*int64(cap(body)), first)
 			if !b.take(grown - int64(cap(body))) {
 				return nil, done, errBusy
 			}

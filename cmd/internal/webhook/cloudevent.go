@@ -1,17 +1,14 @@
 package webhook
 
 import (
+	"encoding/base64"
 	"fmt"
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
-
-	"encoding/base64"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bellpull/bellpull/schemas"
 )
@@ -54,8 +51,8 @@ func cloudEvents(contentType string, header http.Header, body []byte) ([]message
 	if contentType == structuredType {
 		return gather("event", []cloudEvent{structuredEvent(v)}, false)
 	}
-	var items []jsontext.Value
-	if v.Kind() != '[' || json.Unmarshal([]byte(v), &items) != nil {
+	items := slices.Collect(v.Elements())
+	if v.Kind() != '[' {
 		return nil, &schemas.InvalidError{What: "batch", Faults: []schemas.Fault{{Message: "must be an array of events"}}}
 	}
 	if len(items) == 0 || len(items) > maxBatch {
@@ -65,7 +62,7 @@ func cloudEvents(contentType string, header http.Header, body []byte) ([]message
 	}
 	events := make([]cloudEvent, len(items))
 	for i, item := range items {
-		events[i] = structuredEvent(schemas.Value(item))
+		events[i] = structuredEvent(item)
 	}
 	return gather("batch", events, true)
 }
@@ -133,7 +130,7 @@ func structuredEvent(v schemas.Value) cloudEvent {
 		case !attributeName(name):
 			e.fault(at, "is no attribute's name: these are of a-z and 0-9")
 		case item.Kind() == '"':
-			e.attributes[name] = unquoted(item)
+			e.attributes[name] = item.Text()
 		case item.Kind() == 't', item.Kind() == 'f', item.Kind() == '0':
 			e.attributes[name] = string(item)
 		case item.Kind() == 'n': // as if it were not there, says the specification
@@ -149,7 +146,7 @@ func (e *cloudEvent) decode(at string, item schemas.Value) {
 		e.fault(at, "stands beside data")
 		return
 	}
-	body, err := base64.StdEncoding.DecodeString(unquoted(item))
+	body, err := base64.StdEncoding.DecodeString(item.Text())
 	if item.Kind() != '"' || err != nil {
 		e.fault(at, "must be base64")
 		return

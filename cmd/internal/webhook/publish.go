@@ -114,7 +114,7 @@ func (h *Handler) send(messages []message, s *sender) ([]publish.Result, []error
 	defer cancel()
 	results, errs := make([]publish.Result, len(messages)), make([]error, len(messages))
 	if len(messages) == 1 {
-		results[0], errs[0] = h.cfg.Publisher.Publish(ctx, messages[0].event, publish.Options{Allow: s.mayTouch})
+		results[0], errs[0] = h.cfg.Publisher.Publish(ctx, messages[0].event, publish.Options{Checked: true, Allow: s.mayTouch})
 		return results, errs
 	}
 	var wg sync.WaitGroup
@@ -123,7 +123,7 @@ func (h *Handler) send(messages []message, s *sender) ([]publish.Result, []error
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			results[i], errs[i] = h.cfg.Publisher.Publish(ctx, m.event, publish.Options{Allow: s.mayTouch})
+			results[i], errs[i] = h.cfg.Publisher.Publish(ctx, m.event, publish.Options{Checked: true, Allow: s.mayTouch})
 		})
 	}
 	wg.Wait()

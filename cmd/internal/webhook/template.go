@@ -106,7 +106,7 @@ func scalar(body schemas.Value, path []string) (text, fault string) {
 	case !ok:
 		return "", "is missing"
 	case v.Kind() == '"':
-		return unquoted(v), ""
+		return v.Text(), ""
 	case v.Kind() == '0':
 		return plainNumber(string(v))
 	case v.Kind() == 't', v.Kind() == 'f':
@@ -254,12 +254,12 @@ func find(v schemas.Value, path []string) (schemas.Value, bool) {
 
 func member(v schemas.Value, name string) (schemas.Value, bool) {
 	if v.Kind() == '[' {
-		var items []jsontext.Value
+		items := slices.Collect(v.Elements())
 		i, err := strconv.Atoi(name)
-		if json.Unmarshal([]byte(v), &items) != nil || err != nil || i < 0 || i >= len(items) {
+		if err != nil || i < 0 || i >= len(items) {
 			return "", false
 		}
-		return schemas.Value(items[i]), true
+		return items[i], true
 	}
 	for n, item := range v.Members() {
 		if n == name {
@@ -267,15 +267,6 @@ func member(v schemas.Value, name string) (schemas.Value, bool) {
 		}
 	}
 	return "", false
-}
-
-// unquoted returns the text of a string value.
-func unquoted(v schemas.Value) string {
-	text, err := jsontext.AppendUnquote(nil, v)
-	if err != nil { // a Value holds valid strings
-		return ""
-	}
-	return string(text)
 }
 
 // pointer writes a path as a JSON pointer.

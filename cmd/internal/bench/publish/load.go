@@ -32,6 +32,9 @@ type candidate struct {
 	n       atomic.Int64
 	took    []time.Duration // each one's
 	seconds float64
+	pid     int           // of the process that does it
+	cpu     time.Duration // that it has used
+	server  time.Duration // that the NATS server has used meanwhile
 }
 
 func (c *candidate) rate() float64 { return float64(len(c.took)) / c.seconds }
@@ -126,10 +129,10 @@ func throughput(dir string, o options) error {
 	defer nc.Close()
 	web := client(connections)
 	candidates := []*candidate{
-		{name: "gateway", one: func(ctx context.Context, n int64) error {
+		{name: "gateway", pid: gw.cmd.Process.Pid, one: func(ctx context.Context, n int64) error {
 			return post(ctx, web, gw.url+"/v1/events", event(fmt.Sprintf("g%d", n), "x", n), true)
 		}},
-		{name: "bare handler", one: func(ctx context.Context, n int64) error {
+		{name: "bare handler", pid: other.cmd.Process.Pid, one: func(ctx context.Context, n int64) error {
 			return post(ctx, web, fmt.Sprintf("%s/set/b%d", other.url, n), rule(n), false)
 		}},
 		{name: "bare publish and its ack", one: func(ctx context.Context, n int64) error {
@@ -146,6 +149,7 @@ func throughput(dir string, o options) error {
 	resident := 0
 	for range o.rounds {
 		for _, c := range candidates {
+			own, nats := cpu(c.pid), cpu(srv.cmd.Process.Pid)
 			done := make(chan error, 1)
 			go func() { done <- c.round(connections, o.round) }()
 			for working := true; working; {
@@ -157,6 +161,10 @@ func throughput(dir string, o options) error {
 					working = false
 				case <-time.After(100 * time.Millisecond):
 				}
+				if working {
+					continue
+				}
+				c.cpu, c.server = c.cpu+cpu(c.pid)-own, c.server+cpu(srv.cmd.Process.Pid)-nats
 				if kib, err := bar.Resident(gw.cmd.Process.Pid); err == nil {
 					resident = max(resident, kib)
 				}
@@ -164,7 +172,9 @@ func throughput(dir string, o options) error {
 		}
 	}
 	for _, c := range candidates {
-		fmt.Printf("%-25s %7.0f a second, p50 %s, p99 %s\n", c.name, c.rate(), bar.Ms(bar.Median(c.took)), bar.Ms(bar.Quantile(c.took, 0.99)))
+		each := func(d time.Duration) int64 { return d.Microseconds() / int64(len(c.took)) }
+		fmt.Printf("%-25s %7.0f a second, p50 %s, p99 %s; CPU an event: %d us, and %d us of the NATS server\n",
+			c.name, c.rate(), bar.Ms(bar.Median(c.took)), bar.Ms(bar.Quantile(c.took, 0.99)), each(c.cpu), each(c.server))
 	}
 	gateway, bareHandler, acks := candidates[0], candidates[1], candidates[2]
 	fmt.Printf("gateway by bare publish acks: %.2f\n", gateway.rate()/acks.rate())
@@ -173,6 +183,18 @@ func throughput(dir string, o options) error {
 		float64((bar.Quantile(gateway.took, 0.99)-bar.Quantile(bareHandler.took, 0.99)).Microseconds())/1000, 5, " ms")
 	bar.Print("gateway's resident memory under load", float64(resident)/1024, 40, " MiB")
 	return nil
+}
+
+// cpu is what a process has used so far; 0 for none.
+func cpu(pid int) time.Duration {
+	if pid == 0 {
+		return 0
+	}
+	used, err := bar.CPU(pid)
+	if err != nil { // it has ended, and then the load has failed too
+		return 0
+	}
+	return used
 }
 
 const publishers = 100
