@@ -89,7 +89,7 @@ stdout is data, stderr is talk. Exit codes: 0 ok, 1 failure, 2 wrong usage,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return err })
 	root.AddCommand(
 		a.serverCommand(), a.initCommand(), a.putCommand(), a.getCommand(), a.rmCommand(),
-		a.lsCommand(), a.historyCommand(), a.diffCommand(), a.rollbackCommand(), a.explainCommand(), a.applyCommand(), a.exportCommand(), a.kindsCommand(),
+		a.lsCommand(), a.historyCommand(), a.diffCommand(), a.rollbackCommand(), a.explainCommand(), a.applyCommand(), a.exportCommand(), a.kindsCommand(), a.validateCommand(),
 		a.statusCommand(), a.permitsCommand(), a.doctorCommand(), a.versionCommand(),
 	)
 	return root

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -66,6 +67,30 @@ func Read(dir string) (Tree, error) {
 	}
 	slices.SortFunc(tree.Files, func(a, b File) int { return strings.Compare(string(a.Scope), string(b.Scope)) })
 	return tree, nil
+}
+
+// ReadFile reads a single data file, whose scope is not known: it is "" in what is
+// returned. The error is that of [Read].
+func ReadFile(name string) (File, error) {
+	root, err := os.OpenRoot(filepath.Dir(name))
+	if err != nil {
+		return File{}, fmt.Errorf("read data file: %w", err)
+	}
+	defer root.Close()
+	p := readFile(root, File{Path: filepath.Base(name)})
+	switch {
+	case p.err != nil:
+		return File{}, fmt.Errorf("read data file %s: %w", name, p.err)
+	case len(p.faults) > 0:
+		return File{}, invalid(filepath.Dir(name), p.faults)
+	}
+	return p.file, nil
+}
+
+// IsDataFile reports whether a file of this name is read.
+func IsDataFile(name string) bool {
+	_, ok := dataFile(name)
+	return ok
 }
 
 // List returns the data files of a directory without reading them. A directory that is not there is [fs.ErrNotExist].

@@ -18,14 +18,15 @@ const maxSecret = 64 << 10
 // readSecret returns what env:NAME or file:PATH holds, without the line end that
 // editors leave. No error shows any of it.
 func readSecret(ref string) (string, error) {
-	sort, place, _ := strings.Cut(ref, ":")
+	sort, place, err := splitRef(ref)
+	if err != nil {
+		return "", err
+	}
 	var text string
-	switch {
-	case place == "":
-		return "", errors.New("must be env:NAME or file:PATH; a secret itself does not belong here")
-	case sort == "env":
+	switch sort {
+	case "env":
 		text = os.Getenv(place)
-	case sort == "file":
+	default:
 		f, err := os.Open(place)
 		if err != nil {
 			return "", fmt.Errorf("read a secret: %w", err)
@@ -39,13 +40,20 @@ func readSecret(ref string) (string, error) {
 			return "", fmt.Errorf("%s: has more than %d bytes", ref, maxSecret)
 		}
 		text = string(all)
-	default:
-		return "", errors.New("must be env:NAME or file:PATH; a secret itself does not belong here")
 	}
 	if text = strings.TrimRight(text, "\r\n"); strings.TrimSpace(text) == "" {
 		return "", fmt.Errorf("%s: is empty or not set", ref)
 	}
 	return text, nil
+}
+
+// splitRef parts env:NAME and file:PATH.
+func splitRef(ref string) (sort, place string, err error) {
+	sort, place, _ = strings.Cut(ref, ":")
+	if place == "" || sort != "env" && sort != "file" {
+		return "", "", errors.New("must be env:NAME or file:PATH; a secret itself does not belong here")
+	}
+	return sort, place, nil
 }
 
 // hashPrefix begins the hash of a token.

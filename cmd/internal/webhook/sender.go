@@ -31,37 +31,16 @@ type sender struct {
 // defaultRate is a sender's rate where none is set.
 const defaultRate = 100 // events a second
 
-func newSender(c config.Sender, fault func(key, message string)) *sender {
+// newSender compiles a sender. Offline its secrets are not read.
+func newSender(c config.Sender, offline bool, fault func(key, message string)) *sender {
 	s := &sender{Sender: c, limit: rate.NewLimiter(defaultRate, defaultRate)}
 	if c.Rate.Events > 0 {
 		s.limit = rate.NewLimiter(rate.Limit(float64(c.Rate.Events)/c.Rate.Per.Seconds()), c.Rate.Events)
 	}
-	for i, ref := range c.Auth.Bearer {
-		hashes, err := readHashes(ref)
-		if err != nil {
-			fault(fmt.Sprintf("auth.bearer[%d]", i), err.Error())
-		}
-		s.tokens = append(s.tokens, hashes...)
-	}
-	for i, ref := range c.Auth.GitHub {
-		secret, err := readSecret(ref)
-		if err != nil {
-			fault(fmt.Sprintf("auth.github[%d]", i), err.Error())
-		}
-		s.github = append(s.github, secret)
-	}
-	for i, ref := range c.Auth.StandardWebhooks {
-		secret, err := readSecret(ref)
-		if err != nil {
-			fault(fmt.Sprintf("auth.standard_webhooks[%d]", i), err.Error())
-			continue
-		}
-		hook, err := standardwebhooks.NewWebhook(secret)
-		if err != nil {
-			fault(fmt.Sprintf("auth.standard_webhooks[%d]", i), ref+": must hold base64, with or without whsec_ before it")
-			continue
-		}
-		s.hooks = append(s.hooks, hook)
+	if offline {
+		s.look(fault)
+	} else {
+		s.readSecrets(fault)
 	}
 	if len(c.Auth.Bearer)+len(c.Auth.GitHub)+len(c.Auth.StandardWebhooks) == 0 {
 		fault("auth", "is empty: nothing would prove this sender")
@@ -79,6 +58,51 @@ func newSender(c config.Sender, fault func(key, message string)) *sender {
 	}
 	checkCap(c.Cap, fault)
 	return s
+}
+
+// look checks the form of what the secrets are in.
+func (s *sender) look(fault func(key, message string)) {
+	for sort, refs := range map[string][]string{"bearer": s.Auth.Bearer, "github": s.Auth.GitHub, "standard_webhooks": s.Auth.StandardWebhooks} {
+		for i, ref := range refs {
+			if sort == "bearer" && strings.HasPrefix(ref, hashPrefix) {
+				if _, err := readHashes(ref); err != nil {
+					fault(fmt.Sprintf("auth.bearer[%d]", i), err.Error())
+				}
+			} else if _, _, err := splitRef(ref); err != nil {
+				fault(fmt.Sprintf("auth.%s[%d]", sort, i), err.Error())
+			}
+		}
+	}
+}
+
+func (s *sender) readSecrets(fault func(key, message string)) {
+	for i, ref := range s.Auth.Bearer {
+		hashes, err := readHashes(ref)
+		if err != nil {
+			fault(fmt.Sprintf("auth.bearer[%d]", i), err.Error())
+		}
+		s.tokens = append(s.tokens, hashes...)
+	}
+	for i, ref := range s.Auth.GitHub {
+		secret, err := readSecret(ref)
+		if err != nil {
+			fault(fmt.Sprintf("auth.github[%d]", i), err.Error())
+		}
+		s.github = append(s.github, secret)
+	}
+	for i, ref := range s.Auth.StandardWebhooks {
+		secret, err := readSecret(ref)
+		if err != nil {
+			fault(fmt.Sprintf("auth.standard_webhooks[%d]", i), err.Error())
+			continue
+		}
+		hook, err := standardwebhooks.NewWebhook(secret)
+		if err != nil {
+			fault(fmt.Sprintf("auth.standard_webhooks[%d]", i), ref+": must hold base64, with or without whsec_ before it")
+			continue
+		}
+		s.hooks = append(s.hooks, hook)
+	}
 }
 
 func checkCap(c config.Cap, fault func(key, message string)) {

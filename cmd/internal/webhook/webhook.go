@@ -44,6 +44,7 @@ type Config struct {
 	Metrics        *Metrics         // shared with the handler before a reload
 	Logger         hclog.Logger     // for the access log
 	Now            func() time.Time // nil = [time.Now]
+	Offline        bool             // secrets are only looked at for their form, where the handler is made to be checked
 }
 
 // Handler answers the gateway's requests. A reload makes a new one.
@@ -86,7 +87,7 @@ func New(cfg Config) (*Handler, error) {
 			at("senders", i)("name", "must be there, and no other sender's")
 		}
 		names[c.Name] = true
-		h.senders = append(h.senders, newSender(c, at("senders", i)))
+		h.senders = append(h.senders, newSender(c, cfg.Offline, at("senders", i)))
 	}
 	for i, c := range cfg.Gateway.Routes {
 		switch c.Path {
