@@ -6,6 +6,8 @@
 # make fuzz        every fuzz test for FUZZTIME (default 30s)
 # make bench-fact  what the fact costs: one line per bar, met or not met
 # make bench-watch the watcher on thousands of simulated nodes, likewise; BENCH_WATCH="-sections herd -nodes 200" for less
+# make bench-publish the gateway, many publishers on one document, and apply, likewise; BENCH_PUBLISH="-sections gateway" for less
+# make man         manual pages of bellpull's commands, in man/man1
 # make clean       remove what the above made
 #
 # demo and test first get what they need: as root on Debian from the
@@ -13,7 +15,7 @@
 
 .DEFAULT_GOAL := build
 .DELETE_ON_ERROR:
-.PHONY: build demo test check lint fuzz bench-fact bench-watch clean
+.PHONY: build demo test check lint fuzz bench-fact bench-watch bench-publish man clean
 
 GO       ?= go
 FUZZTIME ?= 30s
@@ -65,5 +67,11 @@ bench-fact: build
 bench-watch:
 	$(GO) run ./cmd/internal/bench/watch $(BENCH_WATCH)
 
+bench-publish:
+	$(GO) run ./cmd/internal/bench/publish $(BENCH_PUBLISH)
+
+man: build
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} bin/bellpull man man/man1
+
 clean:
-	rm -rf bin dist puppet/pkg puppet/spec/fixtures
+	rm -rf man bin dist puppet/pkg puppet/spec/fixtures

@@ -46,6 +46,8 @@ func (a *app) doctorCommand() *cobra.Command {
 		Long: `doctor checks the configuration, the way to NATS, the bucket's streams, the
 clocks, and on a node Facter, Puppet, their lock files and bellpull's own state.
 It changes nothing. A check that failed makes the exit code 1.`,
+		Example: `  bellpull doctor
+  bellpull doctor --output json`,
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			found := a.examine(cmd.Context())

@@ -36,7 +36,11 @@ func (a *app) render(data any, table func(row func(cells ...any))) ([]byte, erro
 	case a.output == "yaml":
 		return toYAML(data)
 	case a.forPeople():
-		return toTable(table)
+		text, err := toTable(table)
+		if err == nil && a.colourful() {
+			text = colour(text)
+		}
+		return text, err
 	}
 	options := []json.Options{json.Deterministic(true)}
 	if onTerminal {

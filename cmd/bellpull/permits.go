@@ -60,6 +60,8 @@ second later at most.`,
 		Long: `set lets at most N nodes run at the same time, or with none any number. It takes
 effect at once. No run is stopped: after the limit was lowered, runs that have
 begun under the old one end in their own time.`,
+		Example: `  bellpull permits set 50
+  bellpull permits set none`,
 		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			limit, err := schemas.ParseLimit(args[0])
@@ -73,7 +75,8 @@ begun under the old one end in their own time.`,
 		Short: "Make the permits as many as the limit says",
 		Long: `repair adds permits that were lost and takes away those over the limit. Keepers do
 so by themselves, twice a minute.`,
-		Args: arguments(0, 0),
+		Example: `  bellpull permits repair`,
+		Args:    arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.mendPermits(cmd.Context(), func(context.Context, *natskv.Bucket) error { return nil })
 		},

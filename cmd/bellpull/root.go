@@ -15,6 +15,7 @@ import (
 	"github.com/bellpull/bellpull/cmd/internal/cli"
 	"github.com/bellpull/bellpull/cmd/internal/config"
 	"github.com/bellpull/bellpull/cmd/internal/natskv"
+	"github.com/bellpull/bellpull/schemas"
 )
 
 // app is one run of the program.
@@ -35,12 +36,30 @@ func run(ctx context.Context, streams cli.Streams, args []string) error {
 	root.SetErr(streams.Err)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !a.started { // a command, an argument or a flag that does not exist
-		err = cli.Usage(fmt.Errorf("%w (see `%s --help`)", err, cmd.CommandPath()))
+		err = cli.Usage(err)
 	}
+	err = cli.Hint(err, hint(cmd, err))
 	if asksForJSON(args) {
 		err = cli.JSON(err)
 	}
 	return err
+}
+
+// hint says what to do about an error, where its text does not.
+func hint(cmd *cobra.Command, err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case cli.ExitCode(err) == cli.ExitUsage:
+		return fmt.Sprintf("`%s --help` shows how it is used", cmd.CommandPath())
+	case errors.Is(err, schemas.ErrUnavailable) && !strings.Contains(err.Error(), "bellpull init"):
+		return "nats.servers in the configuration (--config, $BELLPULL_CONFIG) says where NATS is; `bellpull doctor` looks for the cause"
+	case strings.HasPrefix(err.Error(), "scope "), strings.HasPrefix(err.Error(), "entry name "):
+		if errors.Is(err, schemas.ErrInvalid) {
+			return "a scope is such as common, group/web or node/web1.example.com; an entry such as motd or my_firewall::rules[tcp-8443]"
+		}
+	}
+	return ""
 }
 
 // asksForJSON looks for itself: an error in an earlier flag ends the parsing.
@@ -90,8 +109,9 @@ stdout is data, stderr is talk. Exit codes: 0 ok, 1 failure, 2 wrong usage,
 	root.AddCommand(
 		a.serverCommand(), a.initCommand(), a.putCommand(), a.getCommand(), a.rmCommand(),
 		a.lsCommand(), a.historyCommand(), a.diffCommand(), a.rollbackCommand(), a.explainCommand(), a.applyCommand(), a.exportCommand(), a.kindsCommand(), a.validateCommand(),
-		a.statusCommand(), a.permitsCommand(), a.doctorCommand(), a.versionCommand(),
+		a.statusCommand(), a.permitsCommand(), a.doctorCommand(), a.versionCommand(), a.manCommand(),
 	)
+	a.complete(root)
 	return root
 }
 

@@ -40,13 +40,14 @@ func (a *app) validateCommand() *cobra.Command {
 		Use:   "validate PATH...",
 		Short: "Check data files, kinds and the configuration, offline",
 		Long: `validate checks what is in files before it is used, and asks no server: for a
-pipeline, or as a pre-commit hook. PATH is a directory of data files, as bellpull apply
-takes it, or a single one of them; a directory of kinds, or one of its NAME.schema.json;
-or a configuration, bellpull.yaml or bellpull-*.yaml, with its senders and routes, whose
-secrets are not read. Everything is checked against the kinds that are among the paths,
-or those of --kinds, or of the configuration.
+pipeline, or as a pre-commit hook. PATH is a directory of data files, as bellpull
+apply takes it, or a single one of them; a directory of kinds, or one NAME.schema.json;
+or a configuration, bellpull.yaml or bellpull-*.yaml, with its senders and routes,
+whose secrets are not read. Everything is checked against the kinds that are among the
+paths, or those of --kinds, or of the configuration.
 
-Each fault is a line of the answer, with its place. If there is one, the exit code is 4.`,
+Each fault is a line of the answer, with its place. If there is one, the exit code
+is 4.`,
 		Example: `  bellpull validate data kinds bellpull.yaml
   bellpull validate --kinds kinds data/group/web.yaml
   git diff --cached --name-only -z -- data kinds | xargs -0 -r bellpull validate --kinds kinds`,

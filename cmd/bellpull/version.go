@@ -19,7 +19,10 @@ func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Tell which build this is",
-		Args:  arguments(0, 0),
+		Long: `version tells the release, the commit and the Go version that this program was
+built from, and the platform that it was built for. It asks no server.`,
+		Example: `  bellpull version`,
+		Args:    arguments(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			v := versionInfo{Platform: runtime.GOOS + "/" + runtime.GOARCH}
 			v.Version, v.Commit, v.Go = cli.Version()

@@ -40,7 +40,7 @@ var ErrWouldChange = errors.New("something would change")
 
 // Main runs a program until it is done or told to stop by SIGINT or SIGTERM,
 // which end ctx. It shows the error as one line on stderr after the program's
-// name, and returns the exit code.
+// name, its hint as another, and returns the exit code.
 func Main(name string, run func(ctx context.Context, streams Streams, args []string) error) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -55,15 +55,24 @@ func Main(name string, run func(ctx context.Context, streams Streams, args []str
 func show(w io.Writer, name string, err error) {
 	text := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
 	var asJSON *jsonError
+	var hinted *hintError
+	hint := ""
+	if errors.As(err, &hinted) {
+		hint = hinted.hint
+	}
 	if !errors.As(err, &asJSON) {
 		fmt.Fprintf(w, "%s: %s\n", name, text)
+		if hint != "" {
+			fmt.Fprintf(w, "hint: %s\n", hint)
+		}
 		return
 	}
 	out := struct {
 		Error  string          `json:"error"`
 		Code   int             `json:"code"`
+		Hint   string          `json:"hint,omitzero"`
 		Faults []schemas.Fault `json:"faults,omitempty"`
-	}{Error: text, Code: ExitCode(err)}
+	}{Error: text, Code: ExitCode(err), Hint: hint}
 	var invalid *schemas.InvalidError
 	if errors.As(err, &invalid) {
 		out.Faults = invalid.Faults
@@ -105,6 +114,23 @@ func Usage(err error) error {
 }
 
 func (e *usageError) Unwrap() error { return e.error }
+
+type hintError struct {
+	error
+	hint string
+}
+
+// Hint adds what to do about an error, on a line of its own; nil stays nil, and an
+// error that has a hint keeps it.
+func Hint(err error, hint string) error {
+	var hinted *hintError
+	if err == nil || hint == "" || errors.As(err, &hinted) {
+		return err
+	}
+	return &hintError{err, hint}
+}
+
+func (e *hintError) Unwrap() error { return e.error }
 
 type jsonError struct{ error }
 
