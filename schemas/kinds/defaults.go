@@ -42,8 +42,8 @@ func (s *Set) Complete(ev schemas.Event) (schemas.Event, error) {
 	}
 	d := s.kinds[ev.Kind].defaults
 	if !d.allows(ev.Scope) {
-		return schemas.Event{}, &schemas.InvalidError{What: "kind " + ev.Kind, Faults: []schemas.Fault{{
-			Pointer: "/scope", Message: fmt.Sprintf("%s is not allowed for this kind; allowed are %s", ev.Scope, strings.Join(d.Scopes, ", ")),
+		return schemas.Event{}, &schemas.InvalidError{What: "event", Faults: []schemas.Fault{{
+			Pointer: "/scope", Message: fmt.Sprintf("%s is not allowed for kind %s; allowed are %s", ev.Scope, ev.Kind, strings.Join(d.Scopes, ", ")),
 		}}}
 	}
 	if ev.TTL == 0 && ev.Expires.IsZero() {

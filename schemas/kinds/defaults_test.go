@@ -67,9 +67,9 @@ func TestKindCompletesEvents(t *testing.T) {
 	}
 
 	for scope, want := range map[schemas.Scope][]string{
-		"group/web/eu": {"/scope: group/web/eu is not allowed for this kind; allowed are common, group/*, node/**"},
-		"group":        {"/scope: group is not allowed for this kind; allowed are common, group/*, node/**"},
-		"common/a":     {"/scope: common/a is not allowed for this kind; allowed are common, group/*, node/**"},
+		"group/web/eu": {"/scope: group/web/eu is not allowed for kind ban; allowed are common, group/*, node/**"},
+		"group":        {"/scope: group is not allowed for kind ban; allowed are common, group/*, node/**"},
+		"common/a":     {"/scope: common/a is not allowed for kind ban; allowed are common, group/*, node/**"},
 	} {
 		got, err := set.Complete(schemas.Event{Kind: "ban", Scope: scope, Value: `"a"`})
 		if !slices.Equal(faults(t, err), want) || got.Kind != "" {

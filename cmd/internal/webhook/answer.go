@@ -62,6 +62,8 @@ func detail(err error) string {
 	switch status := statusOf(err); {
 	case errors.As(err, &limited):
 		return limited.Error()
+	case errors.Is(err, errKind):
+		return errKind.Error() + "; the gateway's operator has to mend it, then send the event again"
 	case errors.Is(err, errBusy):
 		return errBusy.Error() + "; send it again"
 	case status == http.StatusServiceUnavailable:

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -76,11 +77,11 @@ func gather(what string, events []cloudEvent, batch bool) ([]message, error) {
 		if batch {
 			prefix = fmt.Sprintf("/%d", i)
 		}
-		ev := e.event()
+		ev, ifRevision := e.event(), e.revision("ifrevision")
 		for _, f := range e.faults {
 			faults = append(faults, schemas.Fault{Pointer: prefix + f.Pointer, Message: f.Message})
 		}
-		messages = append(messages, message{event: ev, place: func(inValue bool, at string) string {
+		messages = append(messages, message{event: ev, ifRevision: ifRevision, place: func(inValue bool, at string) string {
 			return prefix + attributePlace(inValue, at)
 		}})
 	}
@@ -260,6 +261,19 @@ func (e *cloudEvent) duration(name string) time.Duration {
 		e.fault("/"+name, durationRule)
 	}
 	return d
+}
+
+// revision is a compare-and-set: the revision that the sender has seen.
+func (e *cloudEvent) revision(name string) *uint64 {
+	text := e.attributes[name]
+	if text == "" {
+		return nil
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		e.fault("/"+name, "must be the revision that the scope stands at, or 0 for a scope without a document")
+	}
+	return &n
 }
 
 const durationRule = "must be a duration above 0 such as 90s, 5m or 1h30m"

@@ -114,7 +114,7 @@ func (h *Handler) send(messages []message, s *sender) ([]publish.Result, []error
 	defer cancel()
 	results, errs := make([]publish.Result, len(messages)), make([]error, len(messages))
 	if len(messages) == 1 {
-		results[0], errs[0] = h.cfg.Publisher.Publish(ctx, messages[0].event, publish.Options{Checked: true, Allow: s.mayTouch})
+		results[0], errs[0] = h.cfg.Publisher.Publish(ctx, messages[0].event, messages[0].options(s))
 		return results, errs
 	}
 	var wg sync.WaitGroup
@@ -123,9 +123,13 @@ func (h *Handler) send(messages []message, s *sender) ([]publish.Result, []error
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			results[i], errs[i] = h.cfg.Publisher.Publish(ctx, m.event, publish.Options{Checked: true, Allow: s.mayTouch})
+			results[i], errs[i] = h.cfg.Publisher.Publish(ctx, m.event, m.options(s))
 		})
 	}
 	wg.Wait()
 	return results, errs
+}
+
+func (m message) options(s *sender) publish.Options {
+	return publish.Options{Checked: true, Allow: s.mayTouch, IfRevision: m.ifRevision}
 }

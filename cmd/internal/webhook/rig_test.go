@@ -111,10 +111,16 @@ func newRigAt(t *testing.T, text string, nats *natstest.Server, bucket *natskv.B
 	if r.handler, err = webhook.New(cfg); err != nil {
 		t.Fatalf("webhook.New: %v", err)
 	}
-	srv := httptest.NewServer(r.handler)
-	t.Cleanup(srv.Close)
-	r.url = srv.URL
+	r.serve(r.handler)
 	return r
+}
+
+// serve lets a handler take the rig's requests from now on.
+func (r *rig) serve(h *webhook.Handler) {
+	r.t.Helper()
+	srv := httptest.NewServer(h)
+	r.t.Cleanup(srv.Close)
+	r.handler, r.url = h, srv.URL
 }
 
 func (r *rig) config(text string, bucket publish.Bucket) webhook.Config {

@@ -133,6 +133,8 @@ type message struct {
 	place  func(inValue bool, at string) string
 	answer map[string]schemas.Value
 	cap    config.Cap
+	// ifRevision is the revision that the scope has to stand at; nil = any.
+	ifRevision *uint64
 }
 
 // message makes the event of a request to the route. The error has every fault.

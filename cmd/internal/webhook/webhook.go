@@ -222,6 +222,9 @@ func (h *Handler) messages(route *route, contentType string, r *http.Request, bo
 			return nil, err
 		}
 		ev, err := h.cfg.Publisher.Check(m.event)
+		if errors.Is(err, schemas.ErrUnavailable) { // the kind's file is bad since a reload, and there is no old one
+			return nil, fmt.Errorf("%w: %w", errKind, err)
+		}
 		if err != nil {
 			faults = append(faults, m.faults(err)...)
 		}
@@ -269,6 +272,7 @@ func (s *sender) mayTouch(standing schemas.Entry) error {
 var (
 	errRate  = errors.New("too many events")
 	errMedia = errors.New("media type")
+	errKind  = errors.New("the event's kind cannot be used at the moment")
 )
 
 type rateError struct {
