@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellpull/bellpull/cmd/internal/datadir"
 	"github.com/bellpull/bellpull/schemas"
 	"github.com/bellpull/bellpull/schemas/kinds"
 )
@@ -80,5 +81,5 @@ func (a *app) readAny(path string) (schemas.Value, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the value: %w", err)
 	}
-	return yamlValue(path, text)
+	return datadir.ParseValue(path, text)
 }

@@ -47,6 +47,33 @@ func parseYAML(path string, text []byte) (content, []string) {
 	return r.content, r.faults
 }
 
+// ParseValue reads a YAML text that is one value, as values of data files are read.
+// The error is an [*schemas.InvalidError] with every fault after path and line; an
+// empty text is one.
+func ParseValue(path string, text []byte) (schemas.Value, error) {
+	root, err := document(text)
+	switch {
+	case err != nil:
+		return "", &schemas.InvalidError{What: "value", Faults: faultsOf([]string{path + syntax(err)})}
+	case root == nil:
+		return "", &schemas.InvalidError{What: "value", Faults: faultsOf([]string{path + ": is empty"})}
+	}
+	r := yamlReader{path: path}
+	var out bytes.Buffer
+	r.write(&out, root, "", 1)
+	if len(r.faults) > 0 {
+		return "", &schemas.InvalidError{What: "value", Faults: faultsOf(r.faults)}
+	}
+	return schemas.ParseValue(out.Bytes())
+}
+
+func faultsOf(texts []string) (faults []schemas.Fault) {
+	for _, text := range texts {
+		faults = append(faults, schemas.Fault{Message: text})
+	}
+	return faults
+}
+
 // document returns the root of the only document in text; nil for an empty text.
 func document(text []byte) (*yaml.Node, error) {
 	loader, err := yaml.NewLoader(bytes.NewReader(text))
