@@ -46,6 +46,9 @@ type Sender struct {
 	Kinds []string `yaml:"kinds"`
 	// Scopes are patterns: group/* is one segment, node/** any number of them.
 	Scopes []string `yaml:"scopes"`
+	// Entries are names of entries that the sender may touch, in which * stands for
+	// any text: my_firewall::rules[*]. Default: all.
+	Entries []string `yaml:"entries"`
 	// Rate is how many events are taken, such as 100/s or 60/m; default 100/s.
 	Rate Rate `yaml:"rate"`
 	Cap  Cap  `yaml:"cap"`

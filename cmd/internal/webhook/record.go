@@ -2,6 +2,8 @@ package webhook
 
 import (
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -98,10 +100,14 @@ func (a *accessLog) mayLog() bool {
 	return true
 }
 
+// clip keeps what a stranger wrote from filling the log, or steering a terminal.
 func clip(s string) string {
 	const most = 200
-	if len(s) <= most {
-		return s
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
 	}
-	return s[:most] + "…"
+	if strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsGraphic(r) }) {
+		return strconv.QuoteToGraphic(s)
+	}
+	return s
 }

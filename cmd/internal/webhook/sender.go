@@ -130,6 +130,34 @@ func (s *sender) mayScope(scope schemas.Scope) bool {
 	})
 }
 
+// mayEntry reports whether the sender may touch an entry of this name.
+func (s *sender) mayEntry(name string) bool {
+	return len(s.Entries) == 0 || slices.ContainsFunc(s.Entries, func(pattern string) bool { return like(pattern, name) })
+}
+
+// like reports whether name is the pattern, in which * stands for any text. A
+// member's brackets stand for themselves, unlike in a pattern of files.
+func like(pattern, name string) bool {
+	parts := strings.Split(pattern, "*")
+	last := len(parts) - 1
+	if last == 0 {
+		return pattern == name
+	}
+	rest, ok := strings.CutPrefix(name, parts[0])
+	if !ok || len(rest) < len(parts[last]) || !strings.HasSuffix(rest, parts[last]) {
+		return false
+	}
+	rest = rest[:len(rest)-len(parts[last])]
+	for _, part := range parts[1:last] {
+		at := strings.Index(rest, part)
+		if at < 0 {
+			return false
+		}
+		rest = rest[at+len(part):]
+	}
+	return true
+}
+
 // limited brings an event down to what c allows.
 func limited(ev schemas.Event, c config.Cap) schemas.Event {
 	if ev.Action != schemas.ActionSet {

@@ -179,15 +179,22 @@ func (h *Handler) take(w http.ResponseWriter, r *http.Request, rec *record, rout
 		write(w, rec.status, "application/json", map[string]string{"message": "pong; a ping changes nothing"})
 		return
 	}
-	messages, err := h.messages(route, contentType, r, body, p)
-	if err != nil {
+	// A request counts as one event before anything is made of it.
+	if err := p.sender.admit(1, h.now()); err != nil {
 		rec.outcome(outcomeRefused, 1)
 		h.fail(w, rec, err, nil)
 		return
 	}
-	rec.about(messages)
-	if err := p.sender.admit(len(messages), h.now()); err != nil {
-		rec.outcome(outcomeRefused, len(messages))
+	messages, err := h.messages(route, contentType, r, body, p)
+	if err == nil {
+		rec.about(messages)
+		err = p.sender.fits(len(messages))
+	}
+	if err == nil { // the first was counted with the request
+		err = p.sender.admit(len(messages)-1, h.now())
+	}
+	if err != nil {
+		rec.outcome(outcomeRefused, max(1, len(messages)))
 		h.fail(w, rec, err, nil)
 		return
 	}
@@ -254,6 +261,9 @@ func (s *sender) may(ev schemas.Event) error {
 	if !s.mayScope(ev.Scope) {
 		return fmt.Errorf("%w: sender %s may not write in scope %s", errForbidden, s.Name, ev.Scope)
 	}
+	if !s.mayEntry(ev.Entry) {
+		return fmt.Errorf("%w: sender %s may touch these entries: %s", errForbidden, s.Name, strings.Join(s.Entries, ", "))
+	}
 	if ev.Action == schemas.ActionSet && !s.mayKind(ev.Kind) {
 		return fmt.Errorf("%w: sender %s may set entries of these kinds: %s", errForbidden, s.Name, strings.Join(s.Kinds, ", "))
 	}
@@ -286,13 +296,18 @@ func (e *rateError) Error() string {
 
 func (e *rateError) Is(target error) bool { return target == errRate }
 
-// admit takes n events from the sender's rate.
-func (s *sender) admit(n int, now time.Time) error {
+// fits refuses a batch that the sender's rate would never let pass.
+func (s *sender) fits(n int) error {
 	if most := s.limit.Burst(); n > most {
 		return &schemas.InvalidError{What: "batch", Faults: []schemas.Fault{{
 			Message: fmt.Sprintf("holds %d events, the rate of sender %s takes %d at once", n, s.Name, most),
 		}}}
 	}
+	return nil
+}
+
+// admit takes n events from the sender's rate.
+func (s *sender) admit(n int, now time.Time) error {
 	r := s.limit.ReserveN(now, n)
 	if wait := r.DelayFrom(now); wait > 0 {
 		r.CancelAt(now)
