@@ -19,7 +19,8 @@ import (
 // gateway does; it authenticates nobody, checks nothing and keeps nothing that
 // stands.
 //
-// POST /set/SCOPE writes a document of one entry. POST /add/SCOPE/ENTRY brings the
+// POST /set/SCOPE takes the same request, and writes a document of about the same
+// size: with the request's body for its value. POST /add/SCOPE/ENTRY brings the
 // entry into the document that stands, with a compare-and-set of its own for each
 // event.
 func bare(url string) error {

@@ -75,15 +75,13 @@ func client(workers int) *http.Client {
 }
 
 // post sends a request and wants 202.
-func post(ctx context.Context, client *http.Client, url string, body []byte, event bool) error {
+func post(ctx context.Context, client *http.Client, url string, body []byte) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
-	if event {
-		req.Header.Set("Authorization", "Bearer "+token)
-		req.Header.Set("Content-Type", "application/cloudevents+json")
-	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Content-Type", "application/cloudevents+json")
 	resp, err := client.Do(req)
 	if err != nil {
 		return err
@@ -130,13 +128,13 @@ func throughput(dir string, o options) error {
 	web := client(connections)
 	candidates := []*candidate{
 		{name: "gateway", pid: gw.cmd.Process.Pid, one: func(ctx context.Context, n int64) error {
-			return post(ctx, web, gw.url+"/v1/events", event(fmt.Sprintf("g%d", n), "x", n), true)
+			return post(ctx, web, gw.url+"/v1/events", event(fmt.Sprintf("g%d", n), "x", n))
 		}},
 		{name: "bare handler", pid: other.cmd.Process.Pid, one: func(ctx context.Context, n int64) error {
-			return post(ctx, web, fmt.Sprintf("%s/set/b%d", other.url, n), rule(n), false)
+			return post(ctx, web, fmt.Sprintf("%s/set/b%d", other.url, n), event(fmt.Sprintf("b%d", n), "x", n))
 		}},
 		{name: "bare publish and its ack", one: func(ctx context.Context, n int64) error {
-			_, err := put(ctx, nc, subject(fmt.Sprintf("p%d", n)), fmt.Appendf(nil, `{"bellpull":1,"entries":{"x":{"value":%s}}}`, rule(n)), 0)
+			_, err := put(ctx, nc, subject(fmt.Sprintf("p%d", n)), fmt.Appendf(nil, `{"bellpull":1,"entries":{"x":{"value":%s}}}`, event("p", "x", n)), 0)
 			return err
 		}},
 	}
@@ -223,10 +221,10 @@ func contention(dir string, o options) error {
 	defer nc.Close()
 	web := client(publishers)
 	together := &candidate{name: "gateway", one: func(ctx context.Context, n int64) error {
-		return post(ctx, web, gw.url+"/v1/events", event("all", fmt.Sprintf("e%d", n%1000), n), true)
+		return post(ctx, web, gw.url+"/v1/events", event("all", fmt.Sprintf("e%d", n%1000), n))
 	}}
 	single := &candidate{name: "a compare-and-set for each event", one: func(ctx context.Context, n int64) error {
-		return post(ctx, web, fmt.Sprintf("%s/add/single/e%d", other.url, n%1000), rule(n), false)
+		return post(ctx, web, fmt.Sprintf("%s/add/single/e%d", other.url, n%1000), rule(n))
 	}}
 	for range max(o.rounds/2, 1) {
 		for _, c := range []*candidate{together, single} {
