@@ -135,7 +135,7 @@ func (p *Publisher) Publish(ctx context.Context, ev schemas.Event, opts Options)
 		_ = p.attempt(ctx, ev.Scope, []*job{j}) // j.err says what failed
 		return j.result, j.err
 	}
-	p.enqueue(j)
+	p.enqueue(ctx, j)
 	select {
 	case <-j.done:
 		return j.result, j.err

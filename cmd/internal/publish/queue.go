@@ -31,7 +31,7 @@ type job struct {
 
 // enqueue hands the job to the goroutine of its scope, and starts that one where
 // there is none. With a punctual bucket the caller writes its own job first.
-func (p *Publisher) enqueue(j *job) {
+func (p *Publisher) enqueue(ctx context.Context, j *job) {
 	scope := j.event.Scope
 	p.mu.Lock()
 	jobs, running := p.waiting[scope]
@@ -48,7 +48,7 @@ func (p *Publisher) enqueue(j *job) {
 	if running || !p.inline {
 		return
 	}
-	p.settle(scope, []*job{j})
+	p.settle(ctx, scope, []*job{j})
 	if batch := p.take(scope); len(batch) > 0 {
 		go p.work(scope, batch)
 	}
@@ -57,12 +57,20 @@ func (p *Publisher) enqueue(j *job) {
 // work writes what waits for a scope, the batch first, until nothing does.
 func (p *Publisher) work(scope schemas.Scope, batch []*job) {
 	for ; len(batch) > 0; batch = p.take(scope) {
-		p.settle(scope, batch)
+		var deadline time.Time
+		for _, j := range batch {
+			if j.deadline.After(deadline) {
+				deadline = j.deadline
+			}
+		}
+		ctx, cancel := context.WithDeadline(context.Background(), deadline)
+		p.settle(ctx, scope, batch)
+		cancel()
 	}
 }
 
-func (p *Publisher) settle(scope schemas.Scope, batch []*job) {
-	p.write(scope, batch)
+func (p *Publisher) settle(ctx context.Context, scope schemas.Scope, batch []*job) {
+	p.write(ctx, scope, batch)
 	for _, j := range batch {
 		close(j.done)
 	}
@@ -92,21 +100,13 @@ func (p *Publisher) takeLocked(scope schemas.Scope) []*job {
 
 // write brings a batch into the document, however often others are faster, as
 // long as one of its senders waits.
-func (p *Publisher) write(scope schemas.Scope, batch []*job) {
-	var deadline time.Time
-	for _, j := range batch {
-		if j.deadline.After(deadline) {
-			deadline = j.deadline
-		}
-	}
-	ctx, cancel := context.WithDeadline(context.Background(), deadline)
-	defer cancel()
+func (p *Publisher) write(ctx context.Context, scope schemas.Scope, batch []*job) {
 	for n := range maxAttempts {
 		err := p.attempt(ctx, scope, batch)
 		switch {
 		case errors.Is(err, errTooLarge) && len(batch) > 1:
 			for _, j := range batch { // the others must not suffer for one
-				p.write(scope, []*job{j})
+				p.write(ctx, scope, []*job{j})
 			}
 			return
 		case !errors.Is(err, errRaced):

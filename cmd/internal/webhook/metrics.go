@@ -18,14 +18,21 @@ type Metrics struct {
 	seconds  *prometheus.HistogramVec
 }
 
-// The outcomes of an event.
+// outcome is what became of an event.
+type outcome int
+
 const (
-	outcomeWritten    = "written"
-	outcomeUnchanged  = "unchanged"
-	outcomeSuperseded = "superseded"
-	outcomeRefused    = "refused"
-	outcomeFailed     = "failed"
+	written outcome = iota
+	unchanged
+	superseded
+	refused
+	failed
+	outcomes // how many there are
 )
+
+func (o outcome) String() string {
+	return [outcomes]string{"written", "unchanged", "superseded", "refused", "failed"}[o]
+}
 
 // NewMetrics returns figures that stand at 0. connected tells whether the store
 // can be reached.
@@ -67,7 +74,9 @@ func (m *Metrics) handler() http.Handler {
 func (m *Metrics) count(rec *record) {
 	m.requests.WithLabelValues(rec.route, strconv.Itoa(rec.status)).Inc()
 	m.seconds.WithLabelValues(rec.route).Observe(time.Since(rec.began).Seconds())
-	for outcome, n := range rec.outcomes {
-		m.events.WithLabelValues(rec.sender, outcome).Add(float64(n))
+	for what, n := range rec.outcomes {
+		if n > 0 {
+			m.events.WithLabelValues(rec.sender, outcome(what).String()).Add(float64(n))
+		}
 	}
 }

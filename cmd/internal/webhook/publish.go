@@ -56,16 +56,16 @@ func (h *Handler) publish(w http.ResponseWriter, rec *record, messages []message
 	for i, err := range errs {
 		switch r := results[i]; {
 		case err != nil:
-			rec.outcome(failure(err), 1)
+			rec.outcomes[failure(err)]++
 			if worst == nil || statusOf(err) > statusOf(worst) {
 				worst = err
 			}
 		case r.Superseded:
-			rec.outcome(outcomeSuperseded, 1)
+			rec.outcomes[superseded]++
 		case r.Changed:
-			rec.outcome(outcomeWritten, 1)
+			rec.outcomes[written]++
 		default:
-			rec.outcome(outcomeUnchanged, 1)
+			rec.outcomes[unchanged]++
 		}
 	}
 	answers := make([]any, len(messages))
@@ -100,11 +100,11 @@ func (h *Handler) publish(w http.ResponseWriter, rec *record, messages []message
 	write(w, rec.status, jsonType, one)
 }
 
-func failure(err error) string {
+func failure(err error) outcome {
 	if statusOf(err) < http.StatusInternalServerError {
-		return outcomeRefused
+		return refused
 	}
-	return outcomeFailed
+	return failed
 }
 
 // send publishes all. It goes on when the sender has gone: what was begun is

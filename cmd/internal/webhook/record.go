@@ -19,8 +19,7 @@ type record struct {
 	sender   string
 	events   []string // ids
 	scopes   []string
-	outcomes map[string]int
-	size     int
+	outcomes [outcomes]int
 	err      error
 }
 
@@ -33,13 +32,6 @@ func (r *record) about(messages []message) {
 			r.events, r.scopes = append(r.events, m.event.ID), append(r.scopes, string(m.event.Scope))
 		}
 	}
-}
-
-func (r *record) outcome(what string, n int) {
-	if r.outcomes == nil {
-		r.outcomes = map[string]int{}
-	}
-	r.outcomes[what] += n
 }
 
 // accessLog writes a line for each request. Refusals of strangers are bounded, so
@@ -61,14 +53,14 @@ func (a *accessLog) write(r *http.Request, rec *record) {
 		return
 	}
 	args := []any{
-		"method", r.Method, "path", clip(r.URL.Path), "status", rec.status, "bytes", rec.size,
-		"duration", time.Since(rec.began).Round(time.Microsecond), "remote", r.RemoteAddr,
+		"method", r.Method, "path", clip(r.URL.Path), "status", rec.status,
+		"duration", time.Since(rec.began).Round(time.Microsecond).String(), "remote", r.RemoteAddr,
 	}
 	if rec.sender != "" {
 		args = append(args, "sender", rec.sender)
 	}
 	if len(rec.events) > 0 {
-		args = append(args, "events", rec.events, "scopes", rec.scopes)
+		args = append(args, "events", strings.Join(rec.events, ","), "scopes", strings.Join(rec.scopes, ","))
 	}
 	if rec.err != nil {
 		args = append(args, "error", rec.err)

@@ -163,7 +163,6 @@ func (h *Handler) take(w http.ResponseWriter, r *http.Request, rec *record, rout
 	}
 	body, done, err := h.bodies.read(w, r, int64(h.cfg.Gateway.MaxBody))
 	defer done()
-	rec.size = len(body)
 	if err == nil && needsBody {
 		p, err = h.signed(r.Header, body)
 	}
@@ -181,7 +180,7 @@ func (h *Handler) take(w http.ResponseWriter, r *http.Request, rec *record, rout
 	}
 	// A request counts as one event before anything is made of it.
 	if err := p.sender.admit(1, h.now()); err != nil {
-		rec.outcome(outcomeRefused, 1)
+		rec.outcomes[refused]++
 		h.fail(w, rec, err, nil)
 		return
 	}
@@ -194,7 +193,7 @@ func (h *Handler) take(w http.ResponseWriter, r *http.Request, rec *record, rout
 		err = p.sender.admit(len(messages)-1, h.now())
 	}
 	if err != nil {
-		rec.outcome(outcomeRefused, max(1, len(messages)))
+		rec.outcomes[refused] += max(1, len(messages))
 		h.fail(w, rec, err, nil)
 		return
 	}
@@ -221,11 +220,12 @@ func (h *Handler) messages(route *route, contentType string, r *http.Request, bo
 	}
 	var faults []schemas.Fault
 	for i, m := range messages {
-		if err := m.event.Check(); err != nil {
-			faults = append(faults, m.faults(err)...)
-			continue
-		}
 		if err := p.sender.may(m.event); err != nil {
+			// What is no scope at all is wrong rather than forbidden.
+			if invalid := m.event.Check(); invalid != nil {
+				faults = append(faults, m.faults(invalid)...)
+				continue
+			}
 			return nil, err
 		}
 		ev, err := h.cfg.Publisher.Check(m.event)
