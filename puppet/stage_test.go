@@ -33,6 +33,10 @@ func newStage(t testing.TB) *stage {
 func (s *stage) write(name, body string) string {
 	s.t.Helper()
 	path := filepath.Join(s.dir, name)
+	// A process that another test starts at this moment would hold the file open for
+	// writing, and what is open for writing cannot be executed (golang.org/issue/22315).
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte(body), 0o700); err != nil {
 		s.t.Fatal(err)
 	}

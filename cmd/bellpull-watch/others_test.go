@@ -28,6 +28,9 @@ func realOthers(t *testing.T, s *site, command []string) {
 		}
 		looks++
 		s.until("look at the report", func() bool { return strings.Count(s.read("others.log"), "a run of somebody else") == looks })
+		if more == nil { // what is booked is written after the look
+			s.until("the run is booked", func() bool { return s.applied().Revision != before.Revision })
+		}
 		if got := s.applied(); (got.Revision != before.Revision) != (more == nil) {
 			t.Errorf("puppet agent %v: revision %d is booked, before it was %d", more, got.Revision, before.Revision)
 		}

@@ -16,7 +16,7 @@ const (
 	awayTime = 300 * time.Millisecond
 	// deadTime is how long a connection that stands may say nothing before a fresh
 	// one is tried: a function that was frozen does not know that its own is gone.
-	deadTime = 900 * time.Millisecond
+	deadTime = 700 * time.Millisecond
 )
 
 // store is the bucket for somebody who cannot wait: it says at once when NATS is

@@ -1,6 +1,7 @@
 package natskv
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -16,11 +17,15 @@ import (
 	"github.com/bellpull/bellpull/schemas"
 )
 
-// Error codes of JetStream that nats.go has no name for.
-const (
-	codeInProcess  jetstream.ErrorCode = 10158 // a message with this id is being stored
-	codeMsgTooLong jetstream.ErrorCode = 10054 // over the stream's max_msg_size
-)
+// codeMsgTooLong is JetStream's error for what is over the stream's max_msg_size;
+// nats.go has no name for it.
+const codeMsgTooLong jetstream.ErrorCode = 10054
+
+// writeHeader holds a random id, by which a writer that got no answer finds its own
+// write again. It is not Nats-Msg-Id: the expected sequence already keeps a
+// repetition from being stored twice, and the server's memory of ids costs it more
+// than a tenth of a write.
+const writeHeader = "Bellpull-Write"
 
 // Put writes a scope's document, provided that the scope's last message is
 // still expect (0 = it never had one), and returns its new revision once
@@ -79,7 +84,7 @@ func (b *Bucket) write(ctx context.Context, key string, body []byte, expect uint
 			next, err = b.after(ctx, key, expect)
 		}
 		switch {
-		case err == nil && next.header.Get(jetstream.MsgIDHeader) == id:
+		case err == nil && next.header.Get(writeHeader) == id:
 			return next.revision, nil
 		case err == nil && last.revision > expect && next.revision != 0:
 			return last.revision, errSequence
@@ -95,34 +100,24 @@ func (b *Bucket) write(ctx context.Context, key string, body []byte, expect uint
 }
 
 // publish stores body under subject if the subject's last message is expect,
-// or fails with errSequence. The id lets it be sent again: JetStream answers a
-// repetition with the sequence of the first, but with one replica it compares
-// the last sequence first, so that a repetition may meet itself.
+// or fails with errSequence. A repetition may meet itself: see writeHeader.
 func (b *Bucket) publish(ctx context.Context, subject, id string, body []byte, expect uint64) (revision uint64, repeated bool, err error) {
 	m := nats.NewMsg(subject)
 	m.Data = body
 	m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(expect, 10))
-	m.Header.Set(jetstream.MsgIDHeader, id)
-	for {
-		answer := b.requests(ctx, []*nats.Msg{m})[0]
-		repeated = repeated || answer.repeated
-		sequence, err := b.stored(answer)
-		var refused *jetstream.APIError
-		if !errors.As(err, &refused) {
-			return sequence, repeated, err
-		}
+	m.Header.Set(writeHeader, id)
+	answer := b.requests(ctx, []*nats.Msg{m})[0]
+	revision, err = b.stored(answer)
+	var refused *jetstream.APIError
+	if errors.As(err, &refused) {
 		switch refused.ErrorCode {
 		case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant:
-			return 0, repeated, errSequence
+			err = errSequence
 		case codeMsgTooLong:
-			return 0, repeated, fmt.Errorf("%w: %w", schemas.ErrInvalid, refused)
-		case codeInProcess:
-			if pause(ctx) {
-				continue
-			}
+			err = fmt.Errorf("%w: %w", schemas.ErrInvalid, refused)
 		}
-		return 0, repeated, err
 	}
+	return revision, answer.repeated, err
 }
 
 // stored is the sequence under which JetStream says that it has stored a message.
@@ -130,6 +125,9 @@ func (b *Bucket) publish(ctx context.Context, subject, id string, body []byte, e
 func (b *Bucket) stored(a answer) (uint64, error) {
 	if a.err != nil {
 		return 0, a.err
+	}
+	if sequence, ok := acknowledged(a.msg.Data); ok {
+		return sequence, nil
 	}
 	var ack struct {
 		jetstream.PubAck
@@ -142,4 +140,16 @@ func (b *Bucket) stored(a answer) (uint64, error) {
 		return 0, fmt.Errorf("%w: %w", schemas.ErrUnavailable, ack.Error)
 	}
 	return ack.Sequence, nil
+}
+
+// acknowledged reads the usual acknowledgement, {"stream":"KV_desired","seq":812}:
+// decoding it by reflection costs a publisher more than sending the document.
+func acknowledged(text []byte) (sequence uint64, ok bool) {
+	_, rest, found := bytes.Cut(text, []byte(`"seq":`))
+	digits := bytes.IndexAny(rest, ",}")
+	if !found || digits <= 0 || bytes.Contains(text, []byte(`"error"`)) {
+		return 0, false
+	}
+	sequence, err := strconv.ParseUint(string(bytes.TrimSpace(rest[:digits])), 10, 64)
+	return sequence, err == nil && sequence > 0
 }

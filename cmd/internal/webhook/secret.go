@@ -99,8 +99,7 @@ func readHashes(ref string) ([]tokenHash, error) {
 	return hashes, nil
 }
 
-func (h tokenHash) is(token string) bool {
-	sum := sha256.Sum256([]byte(token))
+func (h tokenHash) is(sum [sha256.Size]byte) bool {
 	return subtle.ConstantTimeCompare(sum[:], h[:]) == 1
 }
 

@@ -214,10 +214,10 @@ func (h *Handler) unread(header http.Header) (p proof, needsBody bool, err error
 	if len(authorization) <= len(bearerLabel) || !strings.EqualFold(authorization[:len(bearerLabel)], bearerLabel) {
 		return proof{}, false, errUnproven
 	}
-	token := strings.TrimSpace(authorization[len(bearerLabel):])
+	sum := sha256.Sum256([]byte(strings.TrimSpace(authorization[len(bearerLabel):])))
 	for _, s := range h.senders {
 		for _, hash := range s.tokens {
-			if hash.is(token) {
+			if hash.is(sum) {
 				p.sender = s
 			}
 		}
