@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bellpull/bellpull/cmd/internal/cli"
+	"github.com/bellpull/bellpull/cmd/internal/tools"
 )
 
 // Every command tells what it does and shows how, and every flag what it is for.
@@ -84,9 +85,7 @@ func TestColours(t *testing.T) {
 
 // A terminal has colours unless it is asked for none; a pipe never has.
 func TestColoursOnATerminal(t *testing.T) {
-	if _, err := exec.LookPath("script"); err != nil {
-		t.Skip("needs script(1)")
-	}
+	tools.Need(t, "script")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
