@@ -2,19 +2,8 @@ package gateway_test
 
 import (
 	"bytes"
-	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -241,68 +230,6 @@ func TestTwoGateways(t *testing.T) {
 	}
 }
 
-// NATS-04: conflicts are told as such on one and on three replicas. Of two events
-// for the same revision exactly one is stored, the other is a 409 with the revision
-// that stands.
-func TestNATS04_CompareAndSet(t *testing.T) {
-	for _, replicas := range []int{1, 3} {
-		t.Run(fmt.Sprintf("%d replicas", replicas), func(t *testing.T) {
-			if replicas > 1 && testing.Short() {
-				t.Skip("a cluster takes a while: not in a short run")
-			}
-			url := ""
-			if replicas == 1 {
-				nats := natstest.Start(t)
-				natstest.Bucket(t, nats)
-				url = nats.URL()
-			} else {
-				url = clusterWithBucket(t)
-			}
-			gateways := []*process{start(t, url, settings), start(t, url, settings)}
-			revision := uint64(0)
-			for round := range 200 {
-				var statuses [2]int
-				var bodies [2]string
-				var wg sync.WaitGroup
-				for n, p := range gateways {
-					wg.Go(func() {
-						statuses[n], bodies[n] = p.send("POST", "/v1/events", "application/cloudevents+json", fmt.Sprintf(
-							`{"specversion":"1.0","type":"bellpull.set","id":"%d-%d","source":"t","time":%q,"subject":"group/web","entry":"x%[2]d","ifrevision":%[4]d,"data":%[1]d}`,
-							round, n, time.Now().UTC().Format(time.RFC3339Nano), revision))
-					})
-				}
-				wg.Wait()
-				winner := 0
-				if statuses[1] == 202 {
-					winner = 1
-				}
-				if statuses[winner] != 202 || statuses[1-winner] != 409 || !strings.Contains(bodies[1-winner], "revision") {
-					t.Fatalf("round %d: %v %v, want one 202 and one 409", round, statuses, bodies)
-				}
-				var stored struct{ Revision uint64 }
-				if err := json.Unmarshal([]byte(bodies[winner]), &stored); err != nil || stored.Revision <= revision {
-					t.Fatalf("round %d: %s after revision %d", round, bodies[winner], revision)
-				}
-				revision = stored.Revision
-			}
-		})
-	}
-}
-
-// clusterWithBucket returns the URL of one of three servers with a bucket of three
-// replicas.
-func clusterWithBucket(t *testing.T) string {
-	t.Helper()
-	servers := natstest.Cluster(t, 3)
-	b := natstest.Dial(t, natsAt(servers[0].URL()))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if _, err := b.Init(ctx, natskv.InitOptions{Replicas: 3}); err != nil {
-		t.Fatal(err)
-	}
-	return servers[1].URL()
-}
-
 // A bucket that is full, and a document that would be: told, and nothing is
 // accepted that is not stored.
 func TestFull(t *testing.T) {
@@ -340,52 +267,6 @@ func TestSettingsFromVariablesAlone(t *testing.T) {
 	if status, body := p.post("1", 1); status != 202 {
 		t.Errorf("%d %s", status, body)
 	}
-}
-
-// With a certificate the gateway speaks HTTPS.
-func TestHTTPS(t *testing.T) {
-	nats := natstest.Start(t)
-	natstest.Bucket(t, nats)
-	dir := t.TempDir()
-	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	pool := selfSigned(t, cert, key)
-	p := start(t, nats.URL(), settings+"  tls: {cert: "+cert+", key: "+key+"}\n")
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
-	defer client.CloseIdleConnections()
-	resp, err := client.Get(p.url + "/readyz")
-	if err != nil || !strings.HasPrefix(p.url, "https://") || resp.StatusCode != 200 {
-		t.Fatalf("%s: %v %v", p.url, resp, err)
-	}
-	_ = resp.Body.Close()
-}
-
-// selfSigned writes a certificate for 127.0.0.1.
-func selfSigned(t *testing.T, certFile, keyFile string) *x509.CertPool {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	if err := errors.Join(os.WriteFile(certFile, text, 0o600),
-		os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(text)
-	return pool
 }
 
 func TestBadStarts(t *testing.T) {

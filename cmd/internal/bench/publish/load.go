@@ -103,28 +103,48 @@ func rule(n int64) []byte {
 	return fmt.Appendf(nil, `{"port":%d,"protocol":"tcp","action":"allow"}`, 1024+n%60000)
 }
 
+// parts are the processes of a section.
+type parts struct {
+	server, gateway, bare *program
+	nc                    *nats.Conn
+}
+
+func startParts(dir string) (p parts, err error) {
+	defer func() {
+		if err != nil {
+			p.stop()
+		}
+	}()
+	if p.server, err = startServer(dir); err != nil {
+		return p, err
+	}
+	if p.gateway, err = startGateway(dir, p.server.url); err != nil {
+		return p, err
+	}
+	if p.bare, err = itself("bare", p.server.url); err != nil {
+		return p, err
+	}
+	p.nc, err = nats.Connect(p.server.url)
+	return p, err
+}
+
+func (p parts) stop() {
+	p.nc.Close()
+	for _, program := range []*program{p.bare, p.gateway, p.server} {
+		if program != nil {
+			program.stop()
+		}
+	}
+}
+
 // throughput: events to distinct scopes, at 32 connections.
 func throughput(dir string, o options) error {
-	srv, err := startServer(dir)
+	p, err := startParts(dir)
 	if err != nil {
 		return err
 	}
-	defer srv.stop()
-	gw, err := startGateway(dir, srv.url)
-	if err != nil {
-		return err
-	}
-	defer gw.stop()
-	other, err := itself("bare", srv.url)
-	if err != nil {
-		return err
-	}
-	defer other.stop()
-	nc, err := nats.Connect(srv.url)
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
+	defer p.stop()
+	srv, gw, other, nc := p.server, p.gateway, p.bare, p.nc
 	web := client(connections)
 	candidates := []*candidate{
 		{name: "gateway", pid: gw.cmd.Process.Pid, one: func(ctx context.Context, n int64) error {
@@ -199,26 +219,12 @@ const publishers = 100
 
 // contention: 100 publishers on one document.
 func contention(dir string, o options) error {
-	srv, err := startServer(dir)
+	p, err := startParts(dir)
 	if err != nil {
 		return err
 	}
-	defer srv.stop()
-	gw, err := startGateway(dir, srv.url)
-	if err != nil {
-		return err
-	}
-	defer gw.stop()
-	other, err := itself("bare", srv.url)
-	if err != nil {
-		return err
-	}
-	defer other.stop()
-	nc, err := nats.Connect(srv.url)
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
+	defer p.stop()
+	gw, other, nc := p.gateway, p.bare, p.nc
 	web := client(publishers)
 	together := &candidate{name: "gateway", one: func(ctx context.Context, n int64) error {
 		return post(ctx, web, gw.url+"/v1/events", event("all", fmt.Sprintf("e%d", n%1000), n))
