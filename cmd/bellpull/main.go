@@ -3,7 +3,7 @@
 //
 // stdout is data, stderr is talk. The exit code tells the kind of failure:
 // 0 ok, 1 failure, 2 wrong usage, 3 not found, 4 invalid, 5 conflict,
-// 6 unavailable.
+// 6 unavailable, 7 something would change (apply --dry-run --exit-code).
 package main
 
 import (
