@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -239,7 +240,7 @@ func (a *app) printExplanation(e explanation) error {
 			if len(s.Entries)+len(s.Expired) == 0 {
 				row(s.Scope, s.Revision, "-")
 			}
-			for _, name := range sortedKeys(s.Entries) {
+			for _, name := range slices.Sorted(maps.Keys(s.Entries)) {
 				v := s.Entries[name]
 				row(s.Scope, s.Revision, name, v.text(), who(v.Source, v.Event), stamp(v.Time), s.verdict(name))
 			}

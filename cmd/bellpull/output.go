@@ -3,10 +3,8 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"os"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -152,5 +150,3 @@ func yamlNode(d *jsontext.Decoder) (*yaml.Node, error) {
 	}
 	return node, err
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
