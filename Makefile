@@ -1,6 +1,8 @@
 # make build       the programs, in bin/
 # make demo        the founding story on this machine, with real parts: an event opens a port, a ban ends by itself
 # make test        everything CI runs: Go with the race detector, rspec, puppet-lint, the demo
+# make test-server  bellpull on a real Puppet Server alone, which make test includes
+# make test-debian13  what depends on Puppet, on Debian 13: Puppet 8, Puppet Server 8
 # make check       the inner loop: gofmt, vet, short Go tests
 # make lint        golangci-lint with the import rules of the tree
 # make fuzz        every fuzz test for FUZZTIME (default 30s)
@@ -15,7 +17,7 @@
 
 .DEFAULT_GOAL := build
 .DELETE_ON_ERROR:
-.PHONY: build demo test check lint fuzz bench-fact bench-watch bench-publish man clean
+.PHONY: build demo test test-server test-debian13 check lint fuzz bench-fact bench-watch bench-publish man clean
 
 GO       ?= go
 FUZZTIME ?= 30s
@@ -40,6 +42,13 @@ demo:
 test:
 	.ci/setup test
 	.ci/test
+
+test-server:
+	.ci/setup test
+	$(GO) test -v -count=1 -timeout 20m ./cmd/internal/acceptance
+
+test-debian13:
+	.ci/debian13
 
 check:
 	.ci/gofmt

@@ -1,6 +1,7 @@
 package hieradata
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,16 +18,19 @@ import (
 const (
 	syncedFile    = "synced.json"
 	heartbeatFile = "heartbeat.json"
-	tempDir       = ".tmp" // no scope's file name: those end in .json
+	listDir       = "scopes" // no scope's file name: those end in .json
+	tempDir       = ".tmp"   // likewise
+
+	fileMode = 0o640
+	dirMode  = 0o750
 )
 
 // synced is the content of synced.json.
 type synced struct {
-	Version  int             `json:"bellpull"`
-	Bucket   string          `json:"bucket"`
-	Prefixes []string        `json:"prefixes"`
-	Scopes   []schemas.Scope `json:"scopes"` // those that have a document, sorted
-	Synced   time.Time       `json:"synced"` // when a full load last changed this file
+	Version  int       `json:"bellpull"`
+	Bucket   string    `json:"bucket"`
+	Prefixes []string  `json:"prefixes"`
+	Synced   time.Time `json:"synced"` // when a full load last changed this file
 }
 
 type heartbeat struct {
@@ -38,21 +42,22 @@ type heartbeat struct {
 // directory is the directory of data files. One process at a time keeps it.
 type directory struct {
 	path   string
+	group  int // that files and directories get; -1 = what the system gives them
 	lock   *os.File
 	synced synced // as on disk; Version 0 = never synced
 }
 
 // openDirectory makes the directory, or takes over the one that stands: it locks
 // it and clears away what a killed process left half written.
-func openDirectory(path string) (*directory, error) {
-	if err := os.MkdirAll(path, 0o750); err != nil {
+func openDirectory(path string, group int) (*directory, error) {
+	if err := os.MkdirAll(path, dirMode); err != nil {
 		return nil, fmt.Errorf("make the directory of data files: %w", err)
 	}
 	lock, err := lockDirectory(path)
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	d := &directory{path: path, lock: lock}
+	d := &directory{path: path, group: group, lock: lock}
 	if err := d.takeOver(); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -60,21 +65,31 @@ func openDirectory(path string) (*directory, error) {
 }
 
 func (d *directory) takeOver() error {
-	temp := filepath.Join(d.path, tempDir)
+	temp, lists := filepath.Join(d.path, tempDir), filepath.Join(d.path, listDir)
 	if err := os.RemoveAll(temp); err != nil {
 		return fmt.Errorf("clear %s: %w", temp, err)
 	}
 	if err := os.Mkdir(temp, 0o700); err != nil {
 		return fmt.Errorf("make the directory of temporary files: %w", err)
 	}
-	text, err := os.ReadFile(filepath.Join(d.path, syncedFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
-		return fmt.Errorf("read what was synced: %w", err)
+	if info, err := os.Lstat(lists); err == nil && !info.IsDir() {
+		if err := os.Remove(lists); err != nil {
+			return fmt.Errorf("clear %s: %w", lists, err)
+		}
 	}
-	// A damaged one is as good as none: the next full load writes it anew.
-	if json.Unmarshal(text, &d.synced) != nil || d.synced.Version != 1 {
+	if err := os.Mkdir(lists, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make the directory of lists: %w", err)
+	}
+	if d.group >= 0 {
+		for _, dir := range []string{d.path, lists} {
+			if err := os.Chown(dir, -1, d.group); err != nil {
+				return fmt.Errorf("give the directory of data files to its readers' group: %w", err)
+			}
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(d.path, syncedFile))
+	// One that is damaged is as good as none: the next full load writes it anew.
+	if err != nil || json.Unmarshal(text, &d.synced) != nil || d.synced.Version != 1 {
 		d.synced = synced{}
 	}
 	return nil
@@ -82,34 +97,48 @@ func (d *directory) takeOver() error {
 
 func (d *directory) close() error { return d.lock.Close() }
 
-// load verifies every data file. bad tells of those that readers will refuse.
-func (d *directory) load(bad func(name string, err error)) (map[schemas.Scope]fileHead, error) {
-	list, err := os.ReadDir(d.path)
+// names lists the scopes that have a file, whatever is in it.
+func (d *directory) names() ([]schemas.Scope, error) {
+	f, err := os.Open(d.path)
 	if err != nil {
 		return nil, fmt.Errorf("list the data files: %w", err)
 	}
-	heads := map[schemas.Scope]fileHead{}
-	for _, item := range list {
-		scope, err := schemas.ScopeFromFileName(item.Name())
-		if err != nil || reserved(scope) {
-			continue
-		}
-		heads[scope] = fileHead{}
-		text, err := os.ReadFile(filepath.Join(d.path, item.Name()))
-		var head fileHead
-		if err == nil {
-			head, err = verify(text)
-		}
-		if err == nil && head.Scope != scope {
-			err = fmt.Errorf("holds scope %s", head.Scope)
-		}
-		if err != nil {
-			bad(item.Name(), err)
-			continue
-		}
-		heads[scope] = head
+	defer f.Close()
+	list, err := f.Readdirnames(-1)
+	if err != nil {
+		return nil, fmt.Errorf("list the data files: %w", err)
 	}
-	return heads, nil
+	var scopes []schemas.Scope
+	for _, name := range list {
+		if scope, err := schemas.ScopeFromFileName(name); err == nil && !reserved(scope) {
+			scopes = append(scopes, scope)
+		}
+	}
+	return scopes, nil
+}
+
+// head verifies the data file of a scope as its readers will, and returns what it
+// says of itself. A link or a mode that keeps readers out is an error, too.
+func (d *directory) head(scope schemas.Scope) (fileHead, error) {
+	path := filepath.Join(d.path, scope.FileName())
+	info, err := os.Lstat(path)
+	switch {
+	case err != nil:
+		return fileHead{}, err
+	case !info.Mode().IsRegular():
+		return fileHead{}, fmt.Errorf("is no file but %v", info.Mode().Type())
+	case info.Mode().Perm() != fileMode:
+		return fileHead{}, fmt.Errorf("has mode %v, not %v", info.Mode().Perm(), fs.FileMode(fileMode))
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fileHead{}, err
+	}
+	head, err := verify(text)
+	if err == nil && head.Scope != scope {
+		err = fmt.Errorf("holds scope %s", head.Scope)
+	}
+	return head, err
 }
 
 func (d *directory) put(head fileHead, document schemas.Document, now time.Time) error {
@@ -121,23 +150,24 @@ func (d *directory) put(head fileHead, document schemas.Document, now time.Time)
 }
 
 func (d *directory) remove(scope schemas.Scope) error {
-	if err := os.Remove(filepath.Join(d.path, scope.FileName())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	// All: a directory may have come into its place.
+	if err := os.RemoveAll(filepath.Join(d.path, scope.FileName())); err != nil {
 		return fmt.Errorf("remove the data file of %s: %w", scope, err)
 	}
 	return nil
 }
 
-// list writes synced.json, if it is to say anything new.
-func (d *directory) list(bucket string, prefixes []string, scopes []schemas.Scope, now time.Time) error {
-	s := synced{Version: 1, Bucket: bucket, Prefixes: prefixes, Scopes: scopes, Synced: now.UTC()}
-	if d.synced.Version == 1 && d.synced.Bucket == bucket && slices.Equal(d.synced.Prefixes, prefixes) && slices.Equal(d.synced.Scopes, scopes) {
-		return nil
+// mark writes synced.json, if it is to say anything new or is not as it was written.
+func (d *directory) mark(bucket string, prefixes []string, now time.Time) error {
+	s := d.synced
+	if s.Version != 1 || s.Bucket != bucket || !slices.Equal(s.Prefixes, prefixes) {
+		s = synced{Version: 1, Bucket: bucket, Prefixes: prefixes, Synced: now.UTC()}
 	}
 	text, err := json.Marshal(s)
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", syncedFile, err)
 	}
-	if err := d.replace(syncedFile, append(text, '\n'), true); err != nil {
+	if err := d.ensure(syncedFile, append(text, '\n'), true); err != nil {
 		return err
 	}
 	d.synced = s
@@ -152,10 +182,21 @@ func (d *directory) beat(at Position) error {
 	return d.replace(heartbeatFile, append(text, '\n'), false)
 }
 
+// ensure writes a file that is not what it should be.
+func (d *directory) ensure(name string, text []byte, durable bool) error {
+	path := filepath.Join(d.path, name)
+	if info, err := os.Lstat(path); err == nil && info.Mode() == fileMode {
+		if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, text) {
+			return nil
+		}
+	}
+	return d.replace(name, text, durable)
+}
+
 // replace writes a file by renaming. A durable one is on the disk before it has
 // its name. Data files are not (renameio always waits for the disk): at 2 to 15 ms
-// a file, a first load of 10,000 scopes would take minutes. One that a power cut
-// tears is found by its checksum, one that it loses by synced.json, which is durable.
+// a file, a first load of 10,000 scopes would take minutes. What a power cut leaves
+// of them is older, or found by its checksum, or missing though it is listed.
 func (d *directory) replace(name string, text []byte, durable bool) (err error) {
 	temp, err := os.CreateTemp(filepath.Join(d.path, tempDir), "")
 	if err != nil {
@@ -167,14 +208,27 @@ func (d *directory) replace(name string, text []byte, durable bool) (err error) 
 		}
 	}()
 	_, err = temp.Write(text)
-	err = errors.Join(err, temp.Chmod(0o640))
+	err = errors.Join(err, temp.Chmod(fileMode))
+	if d.group >= 0 {
+		err = errors.Join(err, temp.Chown(-1, d.group))
+	}
 	if durable {
 		err = errors.Join(err, temp.Sync())
 	}
 	if err = errors.Join(err, temp.Close()); err != nil {
 		return err
 	}
-	return os.Rename(temp.Name(), filepath.Join(d.path, name))
+	path := filepath.Join(d.path, name)
+	if err = os.Rename(temp.Name(), path); err == nil {
+		return nil
+	}
+	// A directory in the file's place has no business there.
+	if info, e := os.Lstat(path); e == nil && info.IsDir() {
+		if e := os.RemoveAll(path); e == nil {
+			err = os.Rename(temp.Name(), path)
+		}
+	}
+	return err
 }
 
 // reserved tells the scopes whose file names the directory needs for itself.

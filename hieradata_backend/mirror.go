@@ -2,8 +2,6 @@ package hieradata
 
 import (
 	"errors"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -15,74 +13,105 @@ import (
 type mirror struct {
 	dir      *directory
 	log      hclog.Logger
-	prefixes []string
+	prefixes prefixes
 	bucket   string // the id that the files are of; "" = never synced
 	sequence uint64 // every change up to it is in the files
-	scopes   map[schemas.Scope]*mirrored
-	changed  bool // publish has something to say
+	parts    [lists]part
+	load     uint32 // number of the full load under way
 	// doubt holds scopes that had a document in the bucket of another id and have
 	// none in this one. That is believed at the second reading only.
 	doubt map[schemas.Scope]bool
 }
 
-// mirrored is what is known of one scope.
-type mirrored struct {
-	bucket   string // where its last message was read
-	revision uint64
-	document bool     // it has a document, be it a valid one or not
-	file     fileHead // what its file holds; zero = no file, or a bad one
-	onDisk   bool
+// part is the scopes of one list.
+type part struct {
+	scopes  map[schemas.Scope]mirrored
+	changed bool                   // the list on disk may say something else
+	gone    map[schemas.Scope]bool // have no document any more, but a file
 }
 
-func openMirror(path string, prefixes []string, log hclog.Logger) (*mirror, error) {
-	dir, err := openDirectory(path)
+// mirrored is what is known of one scope. There may be 100,000 of them.
+type mirrored struct {
+	bucket       string // where its last message was read
+	revision     uint64
+	document     bool   // it has a document, be it a valid one or not
+	fileBucket   string // of what its file holds; "" = no file, or a bad one
+	fileRevision uint64
+	load         uint32 // the full load that has shown it last
+}
+
+func openMirror(cfg Config) (*mirror, error) {
+	dir, err := openDirectory(cfg.Dir, cfg.group())
 	if err != nil {
 		return nil, err
 	}
-	m := &mirror{
-		dir: dir, log: log, prefixes: prefixes, bucket: dir.synced.Bucket,
-		scopes: map[schemas.Scope]*mirrored{}, doubt: map[schemas.Scope]bool{},
-		changed: true,
+	m := &mirror{dir: dir, log: cfg.Log, prefixes: cfg.Prefixes, bucket: dir.synced.Bucket, doubt: map[schemas.Scope]bool{}}
+	for n := range m.parts {
+		m.parts[n] = part{scopes: map[schemas.Scope]mirrored{}, changed: true, gone: map[schemas.Scope]bool{}}
 	}
-	heads, err := dir.load(func(name string, err error) {
-		log.Error("data file is bad and will be written anew", "file", name, "error", err)
-	})
-	if err != nil {
+	if err := m.takeStock(); err != nil {
 		return nil, errors.Join(err, dir.close())
-	}
-	for scope, head := range heads {
-		good := head != (fileHead{})
-		m.scopes[scope] = &mirrored{bucket: head.Bucket, revision: head.Revision, document: good && m.covers(scope), file: head, onDisk: true}
-		if head.Bucket == m.bucket {
-			m.sequence = max(m.sequence, head.Revision)
-		}
-	}
-	for _, scope := range dir.synced.Scopes {
-		s := m.scopes[scope]
-		if s == nil {
-			s = &mirrored{}
-			m.scopes[scope] = s
-		}
-		if s.file == (fileHead{}) {
-			s.bucket, s.document = m.bucket, m.covers(scope)
-		}
 	}
 	return m, nil
 }
 
+// takeStock verifies what is on the disk.
+func (m *mirror) takeStock() error {
+	names, err := m.dir.names()
+	if err != nil {
+		return err
+	}
+	for _, scope := range names {
+		head, err := m.dir.head(scope)
+		p := &m.parts[listOf(scope)]
+		if err != nil {
+			m.log.Error("data file is bad and will be written anew", "file", scope.FileName(), "error", err)
+			p.scopes[scope] = mirrored{}
+			p.gone[scope] = true
+			continue
+		}
+		bucket := m.known(head.Bucket)
+		p.scopes[scope] = mirrored{bucket: bucket, revision: head.Revision, document: m.covers(scope), fileBucket: bucket, fileRevision: head.Revision}
+		if !m.covers(scope) {
+			p.gone[scope] = true
+		}
+		if bucket == m.bucket {
+			m.sequence = max(m.sequence, head.Revision)
+		}
+	}
+	for n := range m.parts {
+		for _, scope := range m.dir.listed(n) {
+			p := &m.parts[listOf(scope)]
+			if s := p.scopes[scope]; s.fileBucket == "" {
+				s.bucket, s.document = m.bucket, m.covers(scope)
+				p.scopes[scope] = s
+				if s.document {
+					delete(p.gone, scope) // what is listed stays until it is written anew
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// known returns the text of a bucket's id that is kept already.
+func (m *mirror) known(bucket string) string {
+	if bucket == m.bucket {
+		return m.bucket
+	}
+	return bucket
+}
+
 func (m *mirror) close() error { return m.dir.close() }
 
-// covers goes by whole segments: group covers group and group/web, not groups.
-func (m *mirror) covers(scope schemas.Scope) bool {
-	return slices.ContainsFunc(m.prefixes, func(prefix string) bool {
-		return prefix == "" || string(scope) == prefix || strings.HasPrefix(string(scope), prefix+"/")
-	})
-}
+func (m *mirror) covers(scope schemas.Scope) bool { return m.prefixes.cover(scope) }
+
+func (m *mirror) scope(scope schemas.Scope) mirrored { return m.parts[listOf(scope)].scopes[scope] }
 
 // knows reports whether a revision of the scope, or a later one, has been taken.
 func (m *mirror) knows(scope schemas.Scope, revision uint64) bool {
-	s := m.scopes[scope]
-	return s != nil && s.bucket == m.bucket && s.revision >= revision
+	s, ok := m.parts[listOf(scope)].scopes[scope]
+	return ok && s.bucket == m.bucket && s.revision >= revision
 }
 
 // take brings a scope's file in line with a reading from the bucket of that id.
@@ -96,11 +125,9 @@ func (m *mirror) take(bucket string, r schemas.ScopeReading, sure bool) error {
 		m.log.Error("a scope of this name cannot have a data file", "scope", r.Scope)
 		return nil
 	}
-	s := m.scopes[r.Scope]
-	if s == nil {
-		s = &mirrored{}
-		m.scopes[r.Scope] = s
-	}
+	p := &m.parts[listOf(r.Scope)]
+	s := p.scopes[r.Scope]
+	had, document := s.document, true
 	invalid := errors.Is(r.Err, schemas.ErrInvalid)
 	switch {
 	case r.Err != nil && !invalid:
@@ -110,80 +137,50 @@ func (m *mirror) take(bucket string, r schemas.ScopeReading, sure bool) error {
 		return nil
 	case invalid:
 		m.log.Error("the body is no document; the scope's last good data stay", "scope", r.Scope, "revision", r.Revision, "error", r.Err)
-		m.hold(s, true)
 	case r.Deleted || r.Revision == 0:
 		if s.document && s.bucket != bucket && !sure {
 			m.doubt[r.Scope] = true
 			return nil
 		}
-		m.hold(s, false)
-	default:
-		if err := m.write(bucket, r, s); err != nil {
+		document = false
+	case s.fileBucket != bucket || s.fileRevision != r.Revision:
+		if err := m.dir.put(fileHead{Scope: r.Scope, Bucket: bucket, Revision: r.Revision}, r.Document, time.Now()); err != nil {
 			return err
 		}
-		m.hold(s, true)
+		s.fileBucket, s.fileRevision = bucket, r.Revision
+		m.log.Debug("wrote a data file", "scope", r.Scope, "revision", r.Revision)
 	}
-	s.bucket, s.revision = bucket, r.Revision
+	s.bucket, s.revision, s.document = bucket, r.Revision, document
+	p.scopes[r.Scope] = s
+	p.changed = p.changed || had != document
+	if document {
+		delete(p.gone, r.Scope)
+	} else if had || s.fileBucket != "" {
+		p.gone[r.Scope] = true
+	}
 	delete(m.doubt, r.Scope)
 	return nil
 }
 
-func (m *mirror) hold(s *mirrored, document bool) {
-	m.changed = m.changed || s.document != document
-	s.document = document
+// see remembers that the full load under way has shown a scope.
+func (m *mirror) see(scope schemas.Scope) {
+	p := &m.parts[listOf(scope)]
+	if s, ok := p.scopes[scope]; ok {
+		s.load = m.load
+		p.scopes[scope] = s
+	}
 }
 
-func (m *mirror) write(bucket string, r schemas.ScopeReading, s *mirrored) error {
-	if s.file.Bucket == bucket && s.file.Revision == r.Revision {
-		return nil
-	}
-	head := fileHead{Scope: r.Scope, Bucket: bucket, Revision: r.Revision}
-	if err := m.dir.put(head, r.Document, time.Now()); err != nil {
-		return err
-	}
-	s.file, s.onDisk = head, true
-	m.log.Debug("wrote a data file", "scope", r.Scope, "revision", r.Revision)
-	return nil
-}
-
-// settle takes the scopes that a full load has not shown as ones without a document.
-func (m *mirror) settle(bucket string, seen map[schemas.Scope]bool) error {
-	for scope, s := range m.scopes {
-		if s.document && !seen[scope] {
-			if err := m.take(bucket, schemas.ScopeReading{Scope: scope}, false); err != nil {
-				return err
+// settle takes the scopes that the full load has not shown as ones without a document.
+func (m *mirror) settle(bucket string) error {
+	for n := range m.parts {
+		for scope, s := range m.parts[n].scopes {
+			if s.document && s.load != m.load {
+				if err := m.take(bucket, schemas.ScopeReading{Scope: scope}, false); err != nil {
+					return err
+				}
 			}
 		}
 	}
-	return nil
-}
-
-// publish tells readers which scopes have a document now. A new scope has its
-// file before it is listed, and a file goes only after its scope is no longer
-// listed: what is listed and has no file is lost.
-func (m *mirror) publish(bucket string) error {
-	if !m.changed && m.bucket == bucket {
-		return nil
-	}
-	listed := []schemas.Scope{}
-	for scope, s := range m.scopes {
-		if s.document {
-			listed = append(listed, scope)
-		}
-	}
-	slices.Sort(listed)
-	if err := m.dir.list(bucket, m.prefixes, listed, time.Now()); err != nil {
-		return err
-	}
-	for scope, s := range m.scopes {
-		if s.onDisk && !s.document {
-			if err := m.dir.remove(scope); err != nil {
-				return err
-			}
-			s.file, s.onDisk = fileHead{}, false
-			m.log.Debug("removed a data file", "scope", scope)
-		}
-	}
-	m.bucket, m.changed = bucket, false
 	return nil
 }

@@ -21,6 +21,7 @@ type store struct {
 	mute     bool                // no announcements
 	lag      map[schemas.Scope]message
 	loads    int    // calls of All
+	loading  func() // called, with mu held, before All hands anything over
 	onAll    func() // called, with mu held, when All has handed everything over
 }
 
@@ -78,6 +79,9 @@ func (s *store) All(_ context.Context, each func(schemas.ScopeReading) error) (h
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.loads++
+	if s.loading != nil {
+		s.loading()
+	}
 	for scope, m := range s.messages {
 		if err := each(s.reading(scope, m)); err != nil {
 			return at, err

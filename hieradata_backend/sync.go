@@ -22,6 +22,23 @@ type Config struct {
 	Resync   time.Duration // full load this often, besides those that are asked for; default 10m
 	Beat     time.Duration // confirm this often that the files are current; default 15s
 	Confirm  time.Duration // look this much later again at what another bucket id lacks; default 10s
+	Check    time.Duration // every file is verified once in this time, a few at a time; default 1h
+
+	// Group is the group that may read the files; nil = what the system gives them.
+	Group *int
+	// Again has every file verified at once. A nil channel never does.
+	Again <-chan struct{}
+	// Synced is called when a full load has ended, with the number of scopes shown.
+	Synced func(scopes int)
+	// Alive is called at least once a Beat as long as the sync works.
+	Alive func()
+}
+
+func (c Config) group() int {
+	if c.Group == nil {
+		return -1
+	}
+	return *c.Group
 }
 
 const (
@@ -31,6 +48,7 @@ const (
 	retryMost   = 30 * time.Second
 	gathering   = 5 * time.Millisecond // announcements are taken together for this long
 	readAtOnce  = 32                   // scopes in one round trip
+	aliveEach   = 1000                 // scopes of a full load between two signs of life
 )
 
 // Sync keeps one directory equal to one bucket.
@@ -42,6 +60,8 @@ type Sync struct {
 	wanted map[schemas.Scope]uint64 // announced revisions that have not been read
 	heard  uint64                   // highest revision announced
 	again  bool                     // it is time for the second look at scopes in doubt
+	due    int                      // lists to be verified
+	turn   int                      // the next of them
 	target *Position                // what the files have to reach to be current as of then
 }
 
@@ -56,17 +76,26 @@ func New(cfg Config) *Sync {
 	if cfg.Confirm == 0 {
 		cfg.Confirm = 10 * time.Second
 	}
+	if cfg.Check == 0 {
+		cfg.Check = time.Hour
+	}
+	if cfg.Synced == nil {
+		cfg.Synced = func(int) {}
+	}
+	if cfg.Alive == nil {
+		cfg.Alive = func() {}
+	}
 	if cfg.Log == nil {
 		cfg.Log = hclog.NewNullLogger()
 	}
-	prefixes := []string{}
+	covered := prefixes{}
 	for _, p := range cfg.Prefixes {
-		prefixes = append(prefixes, strings.TrimRight(p, "/"))
+		covered = append(covered, strings.TrimRight(p, "/"))
 	}
-	if len(prefixes) == 0 {
-		prefixes = []string{""}
+	if len(covered) == 0 {
+		covered = prefixes{""}
 	}
-	cfg.Prefixes = prefixes
+	cfg.Prefixes = covered
 	return &Sync{cfg: cfg, wanted: map[schemas.Scope]uint64{}}
 }
 
@@ -103,7 +132,7 @@ func (s *Sync) Once(ctx context.Context) error {
 }
 
 func (s *Sync) with(run func() error) (err error) {
-	s.mirror, err = openMirror(s.cfg.Dir, s.cfg.Prefixes, s.cfg.Log)
+	s.mirror, err = openMirror(s.cfg)
 	if err != nil {
 		return err
 	}
@@ -112,12 +141,14 @@ func (s *Sync) with(run func() error) (err error) {
 }
 
 func (s *Sync) follow(ctx context.Context, notices <-chan schemas.Notice) error {
-	resync, beat := time.NewTicker(s.cfg.Resync), time.NewTicker(s.cfg.Beat)
+	resync, beat, check := time.NewTicker(s.cfg.Resync), time.NewTicker(s.cfg.Beat), time.NewTicker(max(s.cfg.Check/lists, 1))
 	defer resync.Stop()
 	defer beat.Stop()
+	defer check.Stop()
 	var retry, again <-chan time.Time // nil while there is nothing to wait for
 	pause := retryFirst
 	for {
+		s.cfg.Alive()
 		if retry == nil {
 			err := s.work(ctx)
 			switch {
@@ -153,6 +184,10 @@ func (s *Sync) follow(ctx context.Context, notices <-chan schemas.Notice) error 
 			again, s.again = nil, true
 		case <-resync.C:
 			s.full = true
+		case <-check.C:
+			s.due = max(s.due, 1)
+		case <-s.cfg.Again:
+			s.due = lists
 		case <-beat.C:
 			if retry == nil {
 				s.aim(ctx)

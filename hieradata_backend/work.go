@@ -17,6 +17,9 @@ func (s *Sync) work(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := s.check(); err != nil {
+		return err
+	}
 	if s.again {
 		if err := s.read(ctx, slices.Collect(maps.Keys(s.mirror.doubt)), true); err != nil {
 			return err
@@ -45,10 +48,18 @@ func (s *Sync) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	seen := map[schemas.Scope]bool{}
+	s.mirror.load++
+	scopes := 0
 	after, err := s.cfg.Store.All(ctx, func(r schemas.ScopeReading) error {
-		seen[r.Scope] = true
-		return s.mirror.take(before.Bucket, r, false)
+		scopes++
+		if scopes%aliveEach == 0 {
+			s.cfg.Alive()
+		}
+		if err := s.mirror.take(before.Bucket, r, false); err != nil {
+			return err
+		}
+		s.mirror.see(r.Scope)
+		return nil
 	})
 	if err != nil {
 		return err // it says that all scopes were to be read
@@ -56,7 +67,7 @@ func (s *Sync) load(ctx context.Context) error {
 	if after.Bucket != before.Bucket || after.Sequence < before.Sequence {
 		return fmt.Errorf("the bucket changed its id, or went back, while it was read: %w", schemas.ErrUnavailable)
 	}
-	if err := s.mirror.settle(before.Bucket, seen); err != nil {
+	if err := s.mirror.settle(before.Bucket); err != nil {
 		return err
 	}
 	if err := s.mirror.publish(before.Bucket); err != nil {
@@ -66,7 +77,27 @@ func (s *Sync) load(ctx context.Context) error {
 	clear(s.wanted)
 	s.mirror.sequence, s.heard, s.target = after.Sequence, after.Sequence, &after
 	s.full = false
-	s.cfg.Log.Info("the data files are equal to the bucket", "bucket", before.Bucket, "sequence", after.Sequence, "scopes", len(seen))
+	s.cfg.Log.Info("the data files are equal to the bucket", "bucket", before.Bucket, "sequence", after.Sequence, "scopes", scopes)
+	s.cfg.Synced(scopes)
+	return nil
+}
+
+// check verifies the lists whose turn it is, and has the bad files of them read.
+func (s *Sync) check() error {
+	for ; s.due > 0; s.due-- {
+		s.cfg.Alive()
+		bad, err := s.mirror.check(s.turn)
+		for _, scope := range bad {
+			s.wanted[scope] = max(s.wanted[scope], 0)
+		}
+		if err == nil {
+			err = s.mirror.publish(s.mirror.bucket)
+		}
+		if err != nil {
+			return err
+		}
+		s.turn = (s.turn + 1) % lists
+	}
 	return nil
 }
 

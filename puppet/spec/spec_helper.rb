@@ -37,8 +37,34 @@ RSpec.configure do |c|
     end
 
     def write_synced(scopes: [], prefixes: [''])
-      write_file('synced', JSON.generate('bellpull' => 1, 'bucket' => 'b1', 'prefixes' => prefixes, 'scopes' => scopes,
-                                         'synced' => '2026-12-01T10:00:00Z'))
+      write_file('synced', JSON.generate('bellpull' => 1, 'bucket' => 'b1', 'prefixes' => prefixes, 'synced' => '2026-12-01T10:00:00Z'))
+      lists = File.join(dir, 'scopes')
+      File.symlink(empty_lists, lists) unless File.exist?(lists)
+      scopes.group_by { |scope| list_of(scope) }.each { |name, listed| write_list(name, listed) }
+    end
+
+    # 256 files for each example would take longer than the examples: they share them until they write one.
+    def empty_lists
+      path = File.join(Dir.tmpdir, "bellpull-spec-lists-#{Process.pid}")
+      return path if File.exist?(path)
+
+      Dir.mkdir(path)
+      at_exit { FileUtils.rm_rf(path) }
+      256.times { |n| File.write(File.join(path, format('%02x.json', n)), JSON.generate('bellpull' => 1, 'bucket' => 'b1', 'scopes' => [])) }
+      path
+    end
+
+    def write_list(name, scopes, text: JSON.generate('bellpull' => 1, 'bucket' => 'b1', 'scopes' => scopes))
+      lists = File.join(dir, 'scopes')
+      if File.symlink?(lists)
+        File.delete(lists)
+        FileUtils.cp_r(empty_lists, lists)
+      end
+      write_file("scopes/#{name}", text)
+    end
+
+    def list_of(scope)
+      Digest::SHA256.hexdigest(scope)[0, 2]
     end
 
     def write_heartbeat(age: 0)

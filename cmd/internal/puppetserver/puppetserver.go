@@ -34,6 +34,9 @@ type Config struct {
 	Instances int    // JRuby instances: compiles at the same time; default 1
 	Heap      int    // Java's heap in MiB; default 512, and 256 for each instance
 	Timeout   string // environment_timeout; default unlimited
+	// Install puts modules and environments in their place before the server starts:
+	// what it finds missing then, a server that never looks again goes on missing.
+	Install func(*Server) error
 }
 
 // Server is a running Puppet Server.
@@ -98,6 +101,11 @@ func (s *Server) start(ctx context.Context) error {
 	if err := s.configure(); err != nil {
 		return fmt.Errorf("configure Puppet Server: %w", err)
 	}
+	if s.cfg.Install != nil {
+		if err := s.cfg.Install(s); err != nil {
+			return fmt.Errorf("install what Puppet Server serves: %w", err)
+		}
+	}
 	if out, err := s.Command(ctx, "puppetserver", "ca", "setup", "--config", s.path("puppet/puppet.conf")).CombinedOutput(); err != nil {
 		return fmt.Errorf("puppetserver ca setup: %w\n%s", err, out)
 	}
@@ -123,7 +131,7 @@ func (s *Server) Command(ctx context.Context, name string, args ...string) *exec
 
 // leash ends a command when its standard input ends: with whoever holds the other
 // end of it, be he killed.
-const leash = `"$@" </dev/null 3<&- & pid=$!; { cat <&3 >/dev/null; kill -KILL $pid; } 2>/dev/null 3<&0 & wait $pid`
+const leash = `exec 3<&0 </dev/null; "$@" 3<&- & pid=$!; { cat <&3 >/dev/null; kill -KILL $pid; } 2>/dev/null & exec 3<&-; wait $pid`
 
 func (s *Server) boot() error {
 	heap := strconv.Itoa(s.cfg.Heap) + "m"
@@ -190,6 +198,9 @@ func (s *Server) Stop() error {
 		// Killing it is quick, and everything of it is removed.
 		err = s.leash.Close()
 		<-s.ended
+		if errors.Is(err, os.ErrClosed) {
+			err = nil // it had ended by itself
+		}
 	}
 	return errors.Join(err, os.RemoveAll(s.Dir))
 }

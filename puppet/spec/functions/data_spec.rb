@@ -213,11 +213,33 @@ describe 'bellpull::data' do
       expect(error_of('common')).to match(%r{scope common: cannot use .*/common\.json: .*[Ii]s a directory})
     end
 
-    ['{', '[]', '{"bellpull":2}', '{"bellpull":1,"bucket":"b","prefixes":[""]}'].each do |text|
+    ['{', '[]', '{"bellpull":2}', '{"bellpull":1,"bucket":"b"}'].each do |text|
       it "names scope and file when synced.json is bad: #{text}" do
         write_file('synced', text)
         expect(error_of('node/a')).to match(%r{scope node/a: cannot use .*/synced\.json: })
       end
+
+      it "names scope and file when the list of scopes is bad: #{text}" do
+        write_list(list_of('node/a'), [], text: text)
+        expect(error_of('node/a')).to match(%r{scope node/a: cannot use .*/scopes/#{list_of('node/a')}\.json: })
+      end
+    end
+
+    it 'names scope and file when the list of scopes is lost' do
+      File.delete(write_list(list_of('node/a'), []))
+      expect(error_of('node/a')).to match(%r{scope node/a: cannot use .*/scopes/#{list_of('node/a')}\.json: No such file})
+    end
+
+    it 'takes a file that is written and listed while it looks' do
+      allow(Digest::SHA256).to receive(:hexdigest).and_wrap_original do |original, text|
+        if text == 'node/a' && !@written
+          @written = true
+          write_scope('node/a', { 'v' => { 'value' => 1 } })
+          write_list(original.call('node/a')[0, 2], ['node/a'])
+        end
+        original.call(text)
+      end
+      expect(level('node/a')).to eq('v' => 1)
     end
 
     # SEC-01: an odd name is refused; it is never a wildcard, another file or another level.

@@ -85,12 +85,24 @@ Puppet::Functions.create_function(:'bellpull::data') do
 
   # The parsed data file of a scope, or an empty document for a scope that is known to have none.
   def read_document(scope, dir, context)
-    path = File.join(dir, "#{scope.gsub('/', '=2F').gsub(':', '=3A')}.json")
+    path = File.join(dir, "#{file_name(scope)}.json")
+    read_file(scope, path, context) || empty_document(scope, path, dir, context) ||
+      # Since it was missing it may have been written and listed.
+      read_file(scope, path, context) ||
+      lookup_error("scope #{scope}: #{path} is missing, though the scope has a document (see #{list_path(scope, dir)})")
+  end
+
+  def file_name(scope)
+    scope.gsub('/', '=2F').gsub(':', '=3A')
+  end
+
+  # nil if there is no such file.
+  def read_file(scope, path, context)
     document = context.cached_file_data(path) { |text| parse_document(text) }
     lookup_error("scope #{scope}: #{path} holds scope #{document['scope']}") if document['scope'] != scope
     document
   rescue Errno::ENOENT
-    document_of_absent(scope, path, dir, context)
+    nil
   rescue SystemCallError, JSON::JSONError, KeyError, TypeError, ArgumentError => e
     lookup_error("scope #{scope}: cannot use #{path}: #{e.message}")
   end
@@ -149,26 +161,42 @@ Puppet::Functions.create_function(:'bellpull::data') do
     end
   end
 
-  def document_of_absent(scope, path, dir, context)
+  # The document of a scope that has none; nil if it does have one.
+  def empty_document(scope, path, dir, context)
     synced_path = File.join(dir, 'synced.json')
-    synced = context.cached_file_data(synced_path) { |text| parse_synced(text) }
-    if !synced['prefixes'].any? { |prefix| prefix.empty? || scope == prefix || scope.start_with?("#{prefix}/") }
+    prefixes = read_synced(scope, synced_path, context) ||
+               lookup_error("scope #{scope} is unknown: there is neither #{path} nor #{synced_path}, " \
+                            'so bellpull-hiera sync has not finished a first sync')
+    unless prefixes.any? { |prefix| prefix.empty? || scope == prefix || scope.start_with?("#{prefix}/") }
       lookup_error("scope #{scope} is unknown: bellpull-hiera sync does not cover it (see #{synced_path})")
-    elsif synced['scopes'].key?(scope)
-      lookup_error("scope #{scope}: #{path} is missing, though the scope has a document (see #{synced_path})")
     end
-    { 'scope' => scope, 'bucket' => synced['bucket'], 'revision' => 0, 'entries' => [], 'merges' => {} }
-  rescue Errno::ENOENT
-    lookup_error("scope #{scope} is unknown: there is neither #{path} nor #{synced_path}, " \
-                 'so bellpull-hiera sync has not finished a first sync')
-  rescue SystemCallError, JSON::JSONError, KeyError, TypeError, ArgumentError => e
-    lookup_error("scope #{scope}: cannot use #{synced_path}: #{e.message}")
+    list = read_list(scope, list_path(scope, dir), context)
+    return nil if list['scopes'].key?(scope)
+
+    { 'scope' => scope, 'bucket' => list['bucket'], 'revision' => 0, 'entries' => [], 'merges' => {} }
   end
 
-  def parse_synced(text)
-    synced = parse_object(text)
-    { 'bucket' => synced.fetch('bucket'), 'prefixes' => synced.fetch('prefixes'),
-      'scopes' => synced.fetch('scopes').map { |scope| [scope, true] }.to_h }
+  # Which prefixes are covered; nil if there never was a full sync.
+  def read_synced(scope, path, context)
+    context.cached_file_data(path) { |text| parse_object(text).fetch('prefixes') }
+  rescue Errno::ENOENT
+    nil
+  rescue SystemCallError, JSON::JSONError, KeyError, TypeError, ArgumentError => e
+    lookup_error("scope #{scope}: cannot use #{path}: #{e.message}")
+  end
+
+  # The lists say which scopes have a document: one list for each value of the first byte of a scope's SHA-256.
+  def list_path(scope, dir)
+    File.join(dir, 'scopes', "#{Digest::SHA256.hexdigest(scope)[0, 2]}.json")
+  end
+
+  def read_list(scope, path, context)
+    context.cached_file_data(path) do |text|
+      list = parse_object(text)
+      { 'bucket' => list.fetch('bucket'), 'scopes' => list.fetch('scopes').map { |name| [name, true] }.to_h }
+    end
+  rescue SystemCallError, JSON::JSONError, KeyError, TypeError, ArgumentError => e
+    lookup_error("scope #{scope}: cannot use #{path}: #{e.message}")
   end
 
   # When the sync last heard from NATS that its files are current; nil if that cannot be told.

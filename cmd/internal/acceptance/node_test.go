@@ -1,0 +1,77 @@
+package acceptance_test
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/bellpull/bellpull/cmd/internal/puppetserver"
+)
+
+// node is an agent with a watcher.
+type node struct {
+	*puppetserver.Agent
+	e *estate
+}
+
+// node enrolls an agent of a role. Its NATS credentials are its Puppet certificate.
+func (e *estate) node(name, role string) *node {
+	e.t.Helper()
+	agent, err := e.server.Agent(name, map[string]string{"pp_role": role})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	if err := agent.Enroll(e.t.Context()); err != nil {
+		e.t.Fatal(err)
+	}
+	n := &node{Agent: agent, e: e}
+	e.whole.Cleanup(func() {
+		if e.whole.Failed() {
+			e.whole.Logf("the watcher of %s: %s", name, last(e.read(n.file("watch.log")), 30))
+		}
+	})
+	config := n.file("bellpull.yaml")
+	agent.Env = []string{"BELLPULL_CONFIG=" + e.path(config)}
+	e.write(config, fmt.Sprintf(`
+nats: {servers: ["%s"], tls: {ca: "%[2]s/certs/ca.pem", cert: "%[2]s/certs/%[3]s.pem", key: "%[2]s/private_keys/%[3]s.pem"}}
+state: %[4]s/state
+watch: {command: ["%[5]s"], quiet: 50ms}
+`, e.url(), filepath.Join(agent.Dir, "ssldir"), name, agent.Dir, strings.Join(agent.Command(), `","`)))
+	return n
+}
+
+func (n *node) file(name string) string { return filepath.Join("agents", n.Name, name) }
+
+// watch starts the node's watcher.
+func (n *node) watch() (stop func()) {
+	n.e.t.Helper()
+	return n.e.start(n.e.t, exec.Command(filepath.Join(n.e.bin, "bellpull-watch"), "--config", n.e.path(n.file("bellpull.yaml"))), n.file("watch.log"))
+}
+
+// run is one agent run by hand, in an environment.
+func (n *node) run(environment string) (output string, code int) {
+	n.e.t.Helper()
+	output, code, err := n.Run(n.e.t.Context(), "--environment", environment)
+	if err != nil {
+		n.e.t.Fatal(err)
+	}
+	return output, code
+}
+
+// says waits until a file of the node holds a text.
+func (n *node) says(file, want string) {
+	n.e.t.Helper()
+	n.e.until(fmt.Sprintf("%s: %s says %q", n.Name, file, want), func() bool { return n.e.read(n.file(file)) == want })
+}
+
+// logged counts the lines of the watcher's log that hold a text.
+func (n *node) logged(text string) int {
+	return strings.Count(n.e.read(n.file("watch.log")), text)
+}
+
+// logs waits until the watcher has logged a text more often than before.
+func (n *node) logs(text string, before int) {
+	n.e.t.Helper()
+	n.e.until(fmt.Sprintf("%s: the watcher logs %q", n.Name, text), func() bool { return n.logged(text) > before })
+}
