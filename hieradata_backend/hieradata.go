@@ -11,10 +11,11 @@
 //
 //   - <scope's file name>: two lines of JSON. The first names scope, bucket id,
 //     revision and the checksum of the second, which holds the entries.
-//   - synced.json: the bucket's id, the prefixes that are covered and the scopes
-//     that have a document. It is first written when a full load has ended. A
-//     covered scope that it does not name is empty; one that it names and whose
-//     file is missing has been lost.
+//   - scopes/XX.json: which scopes have a document, of those whose SHA-256 begins
+//     with XX.
+//   - synced.json: the bucket's id and the prefixes that are covered. It is first
+//     written when a full load has ended, after the lists. A covered scope that is
+//     not listed is empty; one that is listed and whose file is missing has been lost.
 //   - heartbeat.json: when NATS last confirmed that the files are current. While
 //     anything is unread, unreachable or contradictory it is not written, so
 //     that its age is the age of the data.
@@ -35,10 +36,13 @@ type Store interface {
 	// All hands every scope to each, and returns the position that this stands
 	// for: every change up to its sequence is in what each was given.
 	All(ctx context.Context, each func(schemas.ScopeReading) error) (Position, error)
+	// Revisions is like All, but tells of each scope only its last revision, and
+	// whether that deleted its document.
+	Revisions(ctx context.Context, each func(scope schemas.Scope, revision uint64, deleted bool) error) (Position, error)
 	// Read reads some scopes and the bucket's id.
 	Read(ctx context.Context, scopes []schemas.Scope) (schemas.Reading, error)
-	// Changes announces writes to the bucket until ctx ends; a lost or new
-	// connection and another bucket id are announced as a resync.
+	// Changes announces writes to the bucket until ctx ends. A new connection, the
+	// first one too, lost announcements and another bucket id are a resync.
 	Changes(ctx context.Context) (<-chan schemas.Notice, error)
 	// Position tells where the bucket stands now.
 	Position(ctx context.Context) (Position, error)

@@ -106,12 +106,28 @@ func (m *mirror) close() error { return m.dir.close() }
 
 func (m *mirror) covers(scope schemas.Scope) bool { return m.prefixes.cover(scope) }
 
-func (m *mirror) scope(scope schemas.Scope) mirrored { return m.parts[listOf(scope)].scopes[scope] }
-
 // knows reports whether a revision of the scope, or a later one, has been taken.
 func (m *mirror) knows(scope schemas.Scope, revision uint64) bool {
 	s, ok := m.parts[listOf(scope)].scopes[scope]
 	return ok && s.bucket == m.bucket && s.revision >= revision
+}
+
+// holds reports whether the scope's file is that of a revision of the bucket.
+func (m *mirror) holds(scope schemas.Scope, revision uint64) bool {
+	s := m.parts[listOf(scope)].scopes[scope]
+	return s.fileBucket == m.bucket && s.fileRevision == revision
+}
+
+// documents counts the scopes that have a document.
+func (m *mirror) documents() (n int) {
+	for i := range m.parts {
+		for _, s := range m.parts[i].scopes {
+			if s.document {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // take brings a scope's file in line with a reading from the bucket of that id.

@@ -94,6 +94,10 @@ func (s *store) All(_ context.Context, each func(schemas.ScopeReading) error) (h
 	return at, nil
 }
 
+func (s *store) Revisions(ctx context.Context, each func(schemas.Scope, uint64, bool) error) (hieradata.Position, error) {
+	return s.All(ctx, func(r schemas.ScopeReading) error { return each(r.Scope, r.Revision, r.Deleted) })
+}
+
 func (s *store) Read(_ context.Context, scopes []schemas.Scope) (schemas.Reading, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,6 +123,10 @@ func (s *store) Changes(ctx context.Context) (<-chan schemas.Notice, error) {
 	in := s.notices
 	go func() {
 		defer close(out)
+		select {
+		case out <- schemas.Notice{Resync: true}:
+		case <-ctx.Done():
+		}
 		for {
 			select {
 			case <-ctx.Done():

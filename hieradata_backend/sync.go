@@ -49,6 +49,7 @@ const (
 	gathering   = 5 * time.Millisecond // announcements are taken together for this long
 	readAtOnce  = 32                   // scopes in one round trip
 	aliveEach   = 1000                 // scopes of a full load between two signs of life
+	allAtOnce   = 8                    // if one scope in so many has changed, all are read in one go
 )
 
 // Sync keeps one directory equal to one bucket.
@@ -56,7 +57,8 @@ type Sync struct {
 	cfg    Config
 	mirror *mirror
 
-	full   bool                     // everything has to be read again
+	full   bool                     // everything has to be compared again
+	loaded bool                     // it has been since the start
 	wanted map[schemas.Scope]uint64 // announced revisions that have not been read
 	heard  uint64                   // highest revision announced
 	again  bool                     // it is time for the second look at scopes in doubt
@@ -108,6 +110,7 @@ func (s *Sync) Run(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("ask for changes: %w", err)
 		}
+		s.full = false // the first announcement is a resync
 		return s.follow(ctx, notices)
 	})
 }

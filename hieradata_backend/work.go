@@ -40,7 +40,7 @@ func (s *Sync) work(ctx context.Context) error {
 	return s.mirror.dir.beat(reached)
 }
 
-// load reads everything.
+// load brings everything in line with the bucket.
 func (s *Sync) load(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
@@ -49,18 +49,11 @@ func (s *Sync) load(ctx context.Context) error {
 		return err
 	}
 	s.mirror.load++
-	scopes := 0
-	after, err := s.cfg.Store.All(ctx, func(r schemas.ScopeReading) error {
-		scopes++
-		if scopes%aliveEach == 0 {
-			s.cfg.Alive()
-		}
-		if err := s.mirror.take(before.Bucket, r, false); err != nil {
-			return err
-		}
-		s.mirror.see(r.Scope)
-		return nil
-	})
+	survey := s.compare
+	if before.Bucket != s.mirror.bucket {
+		survey = s.all
+	}
+	after, err := survey(ctx, before.Bucket)
 	if err != nil {
 		return err // it says that all scopes were to be read
 	}
@@ -76,10 +69,80 @@ func (s *Sync) load(ctx context.Context) error {
 	// Whatever was announced before has been read now.
 	clear(s.wanted)
 	s.mirror.sequence, s.heard, s.target = after.Sequence, after.Sequence, &after
-	s.full = false
+	s.full, s.loaded = false, true
+	scopes := s.mirror.documents()
 	s.cfg.Log.Info("the data files are equal to the bucket", "bucket", before.Bucket, "sequence", after.Sequence, "scopes", scopes)
 	s.cfg.Synced(scopes)
 	return nil
+}
+
+// all reads every document.
+func (s *Sync) all(ctx context.Context, bucket string) (Position, error) {
+	n := 0
+	return s.cfg.Store.All(ctx, func(r schemas.ScopeReading) error {
+		if n++; n%aliveEach == 0 {
+			s.cfg.Alive()
+		}
+		if err := s.mirror.take(bucket, r, false); err != nil {
+			return err
+		}
+		s.mirror.see(r.Scope)
+		return nil
+	})
+}
+
+// compare reads what differs from what is known of the same bucket.
+func (s *Sync) compare(ctx context.Context, bucket string) (Position, error) {
+	n := 0
+	var differ []schemas.Scope
+	at, err := s.cfg.Store.Revisions(ctx, func(scope schemas.Scope, revision uint64, deleted bool) error {
+		if n++; n%aliveEach == 0 {
+			s.cfg.Alive()
+		}
+		switch {
+		case deleted:
+			if err := s.mirror.take(bucket, schemas.ScopeReading{Scope: scope, Revision: revision, Deleted: true}, false); err != nil {
+				return err
+			}
+		case s.mirror.covers(scope) && !s.mirror.holds(scope, revision):
+			differ = append(differ, scope)
+		}
+		s.mirror.see(scope)
+		return nil
+	})
+	if err != nil {
+		return Position{}, err
+	}
+	if len(differ) > n/allAtOnce {
+		return s.all(ctx, bucket)
+	}
+	for chunk := range slices.Chunk(differ, readAtOnce) {
+		s.cfg.Alive()
+		reading, err := s.ask(ctx, chunk)
+		if err != nil {
+			return Position{}, err
+		}
+		if reading.Bucket != bucket {
+			return Position{}, fmt.Errorf("the bucket changed its id while it was read: %w", schemas.ErrUnavailable)
+		}
+		for _, r := range reading.Scopes {
+			if err := s.mirror.take(bucket, r, false); err != nil {
+				return Position{}, fmt.Errorf("scope %s: %w", r.Scope, err)
+			}
+			s.mirror.see(r.Scope)
+		}
+	}
+	return at, nil
+}
+
+func (s *Sync) ask(ctx context.Context, scopes []schemas.Scope) (schemas.Reading, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	reading, err := s.cfg.Store.Read(ctx, scopes)
+	if err != nil {
+		return schemas.Reading{}, fmt.Errorf("read %d scopes: %w", len(scopes), err)
+	}
+	return reading, nil
 }
 
 // check verifies the lists whose turn it is, and has the bad files of them read.
@@ -123,11 +186,9 @@ func (s *Sync) position(ctx context.Context) (Position, error) {
 func (s *Sync) read(ctx context.Context, scopes []schemas.Scope, sure bool) error {
 	var missing error
 	for chunk := range slices.Chunk(scopes, readAtOnce) {
-		readCtx, cancel := context.WithTimeout(ctx, readTimeout)
-		reading, err := s.cfg.Store.Read(readCtx, chunk)
-		cancel()
+		reading, err := s.ask(ctx, chunk)
 		if err != nil {
-			return fmt.Errorf("read %d scopes: %w", len(chunk), err)
+			return err
 		}
 		if reading.Bucket != s.mirror.bucket {
 			s.full = true
@@ -160,7 +221,7 @@ func (s *Sync) aim(ctx context.Context) {
 	switch {
 	case err != nil:
 		s.cfg.Log.Warn("cannot confirm that the data files are current", "error", err)
-	case at.Bucket != s.mirror.bucket:
+	case at.Bucket != s.mirror.bucket || !s.loaded:
 		s.full = true
 	default:
 		s.target = &at

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/bellpull/bellpull/cmd/internal/config"
 	"github.com/bellpull/bellpull/cmd/internal/keeper"
 	"github.com/bellpull/bellpull/cmd/internal/natskv"
+	"github.com/bellpull/bellpull/cmd/internal/service"
 )
 
 func run(ctx context.Context, streams cli.Streams, args []string) error {
@@ -69,8 +69,8 @@ func keep(ctx context.Context, cfg config.Config, log hclog.Logger) error {
 	}
 	defer bucket.Close()
 	// It is ready without NATS: it waits for it.
-	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
-		log.Warn("the service manager was not told", "error", err)
-	}
+	manager := service.New(log)
+	manager.Ready()
+	defer manager.Stopping()
 	return keeper.New(keeper.Config{Bucket: bucket, Logger: log}).Run(ctx)
 }

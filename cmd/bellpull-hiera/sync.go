@@ -81,6 +81,11 @@ func (s store) All(ctx context.Context, each func(schemas.ScopeReading) error) (
 	return hieradata.Position(at), err
 }
 
+func (s store) Revisions(ctx context.Context, each func(schemas.Scope, uint64, bool) error) (hieradata.Position, error) {
+	at, err := s.Bucket.Revisions(ctx, each)
+	return hieradata.Position(at), err
+}
+
 func (s store) Changes(ctx context.Context) (<-chan schemas.Notice, error) {
 	return s.Bucket.Changes(ctx, nil)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/bellpull/bellpull/cmd/internal/cli"
 	"github.com/bellpull/bellpull/cmd/internal/config"
 	"github.com/bellpull/bellpull/cmd/internal/natskv"
+	"github.com/bellpull/bellpull/cmd/internal/service"
 	"github.com/bellpull/bellpull/schemas"
 )
 
@@ -89,13 +90,15 @@ func watch(ctx context.Context, cfg config.Config, file string, log hclog.Logger
 	}
 	defer stop()
 	log.Info("watching", "scopes", n.scopes, "command", n.command, "proof", n.agent.Proof(), "state", n.dir)
-	manager := newService(log)
-	manager.ready()
-	defer manager.stopping()
+	// It works without NATS: it waits for it. A loop that hangs is restarted by the
+	// manager, and the run that it has started goes on.
+	manager := service.New(log)
+	manager.Ready()
+	defer manager.Stopping()
 	loop := n.loop(bucket, func(s schemas.Status) {
 		told(s)
-		manager.status(s)
-	}, manager.alive)
+		manager.Status(strings.TrimSuffix(string(s.State)+": "+s.Why, ": "))
+	}, manager.Alive)
 	return loop.Run(ctx, notices)
 }
 

@@ -9,10 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/bellpull/bellpull/cmd/internal/tools"
-	"github.com/bellpull/bellpull/schemas"
 )
 
 // manager is systemd's end of the notify socket.
@@ -34,45 +31,6 @@ func manager(t *testing.T, name string) func() string {
 			t.Fatalf("nothing was told: %v", err)
 		}
 		return string(buf[:n])
-	}
-}
-
-func TestServiceManager(t *testing.T) {
-	for name, address := range map[string]string{"file": filepath.Join(t.TempDir(), "notify"), "abstract": "@bellpull-test-" + filepath.Base(t.TempDir())} {
-		t.Run(name, func(t *testing.T) {
-			t.Setenv("WATCHDOG_USEC", "40000000")
-			next := manager(t, address)
-			s := newService(hclog.NewNullLogger())
-			s.ready()
-			if got := next(); got != "READY=1" {
-				t.Errorf("told %q, want READY=1", got)
-			}
-			s.alive()
-			if got := next(); got != "WATCHDOG=1" {
-				t.Errorf("told %q, want WATCHDOG=1", got)
-			}
-			s.alive() // too soon to be told again
-			s.status(schemas.Status{State: schemas.NodeDisabled, Why: "agent is disabled: maintenance\nSTOPPING=1"})
-			if got, want := next(), "STATUS=disabled: agent is disabled: maintenance STOPPING=1"; got != want {
-				t.Errorf("told %q, want %q: one message", got, want)
-			}
-			s.stopping()
-			if got := next(); got != "STOPPING=1" {
-				t.Errorf("told %q, want STOPPING=1", got)
-			}
-		})
-	}
-}
-
-// Without a service manager nobody is told, and nothing is wrong.
-func TestNoServiceManager(t *testing.T) {
-	t.Setenv("NOTIFY_SOCKET", "")
-	var log strings.Builder
-	s := newService(hclog.New(&hclog.LoggerOptions{Output: &log}))
-	s.ready()
-	s.alive()
-	if log.Len() > 0 {
-		t.Errorf("log: %s", log.String())
 	}
 }
 

@@ -1,10 +1,13 @@
 package acceptance_test
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/bellpull/bellpull/schemas"
 )
 
 // TestPuppetServer starts one estate, since a Puppet Server takes minutes to
@@ -48,61 +51,58 @@ func neverSynced(t *testing.T, e *estate, web, _ *node) {
 // eventToFile: an event, the watcher, a run, a catalog and a file, on nodes of two
 // groups, whose fact and Hiera agree.
 func eventToFile(t *testing.T, e *estate, web, db *node) {
-	e.put("group/web", "app::text", "for web")
-	e.put("group/db", "app::text", "for db")
-	e.sync()
-	defer web.watch()()
-	defer db.watch()()
-	for n, want := range map[*node]string{web: "for web", db: "for db"} {
-		n.says("text", want)
-		n.says("fact", want)
+	for n, group := range map[*node]schemas.Scope{web: "group/web", db: "group/db"} {
+		revision := e.put(group, "app::text", "for "+string(group))
+		e.sync()
+		defer n.watch()()
+		n.applied(group, revision)
+		n.says("text", "for "+string(group))
+		n.says("fact", "for "+string(group))
 		n.says("late", "lower")
-		n.logs("applied: ", 0)
 	}
-	before, runs := web.logged("applied: "), db.logged("run ended")
-	e.put("group/web", "app::text", "changed")
+	runs := db.logged("run ended")
+	web.applied("group/web", e.put("group/web", "app::text", "changed"))
 	web.says("text", "changed")
 	web.says("fact", "changed")
-	web.logs("applied: ", before)
-	if got := e.read(db.file("text")); got != "for db" || db.logged("run ended") != runs {
+	if got := e.read(db.file("text")); got != "for group/db" || db.logged("run ended") != runs {
 		t.Errorf("the other group's node says %q, after %d runs and not %d", got, db.logged("run ended"), runs)
 	}
-	// An entry of the node itself beats its group's.
-	before = web.logged("applied: ")
-	e.put("node/web1.example.com", "app::text", "its own")
+	// An entry of the node itself beats its group's, until it is gone.
+	own := e.put("node/web1.example.com", "app::text", "its own")
+	web.applied("node/web1.example.com", own)
 	web.says("text", "its own")
-	web.logs("applied: ", before)
-	before = web.logged("applied: ")
 	e.bellpull("rm", "node/web1.example.com", "app::text")
+	web.applied("node/web1.example.com", own+1)
 	web.says("text", "changed")
-	web.logs("applied: ", before)
 }
 
-// changeDuringCompile: what comes after a compile has begun is in the next run, and
-// the first is not taken for it.
+// changeDuringCompile: what comes after a compile has begun is in the next run. The
+// held compile keeps to the data that it began with, and is booked for no more.
 func changeDuringCompile(t *testing.T, e *estate, web, _ *node) {
 	e.sync()
 	hold, held := "hold/hold-"+web.Name, "hold/held-"+web.Name
 	defer web.watch()()
-	applied, owed := web.logged("applied: "), web.logged("run ended")
+	ended := web.logged("run ended")
 	e.write(hold, "")
-	e.put("group/web", "app::text", "first")
+	first := e.put("group/web", "app::text", "first")
 	e.until("the compile is held", func() bool { _, err := os.Stat(e.path(held)); return err == nil })
 	second := e.put("group/web", "app::text", "second")
-	e.put("group/web", "app::late", "second")
-	e.synced("group/web", second+1)
+	third := e.put("group/web", "app::late", "second")
+	e.synced("group/web", third)
 	if err := os.Remove(e.path(hold)); err != nil {
 		t.Fatal(err)
 	}
-	web.logs("run ended", owed)
-	// The held compile had looked up one key before the change and one after it: both
-	// come from one and the same revision.
-	e.until("the held catalog is applied", func() bool { return e.read(web.file("text")) != "changed" })
+	web.says("text", "first")
+	web.says("late", "lower")
+	web.applied("group/web", first)
+	if web.booked("group/web", second) || web.booked("group/web", third) {
+		t.Error("the held compile is booked for what came after it")
+	}
+	web.applied("group/web", third)
 	web.says("text", "second")
 	web.says("late", "second")
-	web.logs("applied: ", applied)
-	if got := web.logged("run ended"); got != owed+2 {
-		t.Errorf("got %d runs, want 2", got-owed)
+	if got := web.logged("run ended") - ended; got != 2 {
+		t.Errorf("got %d runs, want 2", got)
 	}
 }
 
@@ -110,15 +110,13 @@ func changeDuringCompile(t *testing.T, e *estate, web, _ *node) {
 // applied, and one more run follows.
 func serverBehind(t *testing.T, e *estate, web, _ *node) {
 	e.sync()
-	stop := web.watch()
-	defer stop()
-	e.until("the sync is there", func() bool { return e.stop != nil })
+	defer web.watch()()
 	e.unsync()
-	applied, behind := web.logged("applied: "), web.logged("server behind")
+	ended := web.logged("run ended")
 	revision := e.put("group/web", "app::text", "unseen by the server")
-	web.logs("server behind", behind)
-	if got := web.logged("applied: "); got != applied {
-		t.Errorf("booked as applied %d times", got-applied)
+	e.until("the watcher finds the server behind", func() bool { return web.logged("server behind", fmt.Sprintf("needs=%d", revision)) > 0 })
+	if web.booked("group/web", revision) {
+		t.Error("it is booked as applied")
 	}
 	if got := e.read(web.file("text")); got != "second" {
 		t.Errorf("the file says %q", got)
@@ -126,8 +124,11 @@ func serverBehind(t *testing.T, e *estate, web, _ *node) {
 	web.says("fact", "unseen by the server")
 	e.sync()
 	e.synced("group/web", revision)
+	web.applied("group/web", revision)
 	web.says("text", "unseen by the server")
-	web.logs("applied: ", applied)
+	if got := web.logged("run ended", "exit=") - ended; got < 2 {
+		t.Errorf("got %d runs, want one more than the first", got)
+	}
 }
 
 // syncStopped: the last good data stay, and the log tells their age; a level that

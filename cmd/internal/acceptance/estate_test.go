@@ -171,6 +171,7 @@ func (e *estate) install() {
 	e.environment("strict", "hiera", "max_age: 1, on_stale: fail", "0")
 	e.environment("never", "never-synced", "max_age: 300", "0")
 }
+
 // environment makes an environment whose bellpull level reads the directory.
 func (e *estate) environment(name, dir, options, timeout string) {
 	e.t.Helper()

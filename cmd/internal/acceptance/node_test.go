@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/bellpull/bellpull/cmd/internal/puppetserver"
+	"github.com/bellpull/bellpull/schemas"
 )
 
 // node is an agent with a watcher.
@@ -65,13 +68,23 @@ func (n *node) says(file, want string) {
 	n.e.until(fmt.Sprintf("%s: %s says %q", n.Name, file, want), func() bool { return n.e.read(n.file(file)) == want })
 }
 
-// logged counts the lines of the watcher's log that hold a text.
-func (n *node) logged(text string) int {
-	return strings.Count(n.e.read(n.file("watch.log")), text)
+// logged counts the lines of the watcher's log that hold all the texts.
+func (n *node) logged(texts ...string) (count int) {
+	for line := range strings.Lines(n.e.read(n.file("watch.log"))) {
+		if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) }) {
+			count++
+		}
+	}
+	return count
 }
 
-// logs waits until the watcher has logged a text more often than before.
-func (n *node) logs(text string, before int) {
+// applied waits until the watcher has booked a revision of a scope as applied.
+func (n *node) applied(scope schemas.Scope, revision uint64) {
 	n.e.t.Helper()
-	n.e.until(fmt.Sprintf("%s: the watcher logs %q", n.Name, text), func() bool { return n.logged(text) > before })
+	n.e.until(fmt.Sprintf("%s: revision %d of %s is booked as applied", n.Name, revision, scope), func() bool { return n.booked(scope, revision) })
+}
+
+func (n *node) booked(scope schemas.Scope, revision uint64) bool {
+	booked := regexp.MustCompile(fmt.Sprintf(`\bapplied: .*\b%s:%d\b`, regexp.QuoteMeta(string(scope)), revision))
+	return booked.MatchString(n.e.read(n.file("watch.log")))
 }

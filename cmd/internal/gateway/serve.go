@@ -12,12 +12,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bellpull/bellpull/cmd/internal/cli"
 	"github.com/bellpull/bellpull/cmd/internal/config"
 	"github.com/bellpull/bellpull/cmd/internal/natskv"
+	"github.com/bellpull/bellpull/cmd/internal/service"
 )
 
 // defaultListen is where the gateway listens when nothing says otherwise.
@@ -95,17 +95,18 @@ func serve(ctx context.Context, o options, streams cli.Streams, logger hclog.Log
 	if _, err := fmt.Fprintln(streams.Out, url); err != nil {
 		logger.Warn("the URL was not written", "error", err)
 	}
-	tell(logger, daemon.SdNotifyReady)
+	manager := service.New(logger)
+	manager.Ready()
 	for {
 		select {
 		case err := <-ended:
 			return fmt.Errorf("serve HTTP: %w", err)
 		case <-hangups:
-			tell(logger, daemon.SdNotifyReloading)
+			manager.Reloading()
 			l.reload()
-			tell(logger, daemon.SdNotifyReady)
+			manager.Ready()
 		case <-ctx.Done():
-			tell(logger, daemon.SdNotifyStopping)
+			manager.Stopping()
 			return finish(ctx, server, logger)
 		}
 	}
@@ -132,15 +133,4 @@ func listen(o options, g config.Gateway) (net.Listener, error) {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
 	return listener, nil
-}
-
-// tell speaks to the service manager by the protocol of sd_notify(3); without one,
-// nothing is told.
-func tell(logger hclog.Logger, what string) {
-	if what == daemon.SdNotifyReloading { // Type=notify-reload wants the time too
-		what += "\n" + daemon.SdNotifyMonotonicUsec()
-	}
-	if _, err := daemon.SdNotify(false, what); err != nil {
-		logger.Warn("the service manager was not told", "error", err)
-	}
 }
