@@ -133,6 +133,8 @@ func (t *text) quote(s string) {
 	t.buf = append(t.buf, s[:plain]...)
 	for _, r := range s[plain:] {
 		switch {
+		case r == 0:
+			t.fail("holds a null character, for which Facter 4.10 gives the whole fact up")
 		case r == '"' || r == '\\':
 			t.buf = append(t.buf, '\\', byte(r))
 		case r == '\n':

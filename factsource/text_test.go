@@ -45,7 +45,7 @@ func TestNumbersKeepTheirDigits(t *testing.T) {
 
 func TestStringsAreEscapedForYAML(t *testing.T) {
 	for _, tt := range []struct{ value, want string }{
-		{`"plain"`, `"plain"`}, {`"\"\\\/"`, `"\"\\/"`}, {`"\b\f\n\r\t"`, `"\u0008\u000c\n\r\t"`}, {`"\u0000\u001f\u007f\u0085\u009f"`, `"\u0000\u001f\u007f\u0085\u009f"`},
+		{`"plain"`, `"plain"`}, {`"\"\\\/"`, `"\"\\/"`}, {`"\b\f\n\r\t"`, `"\u0008\u000c\n\r\t"`}, {`"\u0001\u001f\u007f\u0085\u009f"`, `"\u0001\u001f\u007f\u0085\u009f"`},
 		{`"\u2028\u2029"`, `"\u2028\u2029"`}, {`"\ufeff\ufffe\uffff\ufdd0\ufdef"`, `"\ufeff\ufffe\uffff\ufdd0\ufdef"`},
 		{`"\u00a0\u2027\u202a\ufffd\ud83d\ude00"`, "\"\u00a0\u2027\u202a\ufffd\U0001F600\""},
 	} {
@@ -63,6 +63,8 @@ func TestWhatFacterCannotReadIsLeftOut(t *testing.T) {
 		"long string":      `["` + strings.Repeat("x", 4097) + `"]`,
 		"huge number":      `1e309`,
 		"huge exponent":    `1e999999999999`,
+		"null character":   `["a\u0000"]`,
+		"null in a key":    `{"\u0000": 1}`,
 		"tiny exponent":    `1e-999999999999`,
 		"huge fraction":    "1" + strings.Repeat("0", 400) + ".5",
 	} {

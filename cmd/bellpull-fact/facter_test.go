@@ -58,7 +58,7 @@ func TestFacterReadsWhatWasStored(t *testing.T) {
 		`0.1`, `1e3`, `-1.5E-7`, `1e21`, `1.7976931348623157e308`, `5e-324`, `1.0`, `12.50`,
 		`"2026-12-01"`, `"2026-12-01 10:00:00"`, `"1:30"`, `"0x10"`, `"010"`, `"1e3"`, `"~"`, `"null"`, `"yes"`, `"off"`, `":symbol"`, `"<<"`, `"=x"`, `"---"`,
 		`"%{lookup('x')}"`, `" leading and trailing "`, `"a: b # c"`, `"line\nbreak\r\n\ttab"`, `"quote \" backslash \\ slash \/"`,
-		`"\u0000\u0001\u001f\u007f\u0080\u0085\u009f\u00a0\u2028\u2029\ufeff\ufffe\uffff\ufdd0"`, `"😀\ud83d\ude00\ud83f\udffeé"`,
+		`"\u0001\u001f\u007f\u0080\u0085\u009f\u00a0\u2028\u2029\ufeff\ufffe\uffff\ufdd0"`, `"😀\ud83d\ude00\ud83f\udffeé"`,
 		`{"": "", "a b": 1, "yes": 2, "1": 3, "2026-12-01": 4, ":s": 5, "\u0085\u2028": 6, "UPPER": 7, "a.b": 8, "😀": 9, "null": 10, "~": 11}`,
 	}
 	random := rand.New(rand.NewPCG(1, 2))
@@ -69,6 +69,8 @@ func TestFacterReadsWhatWasStored(t *testing.T) {
 	for i, value := range values {
 		entries = append(entries, fmt.Sprintf(`"v%03d": {"value": %s}`, i, value))
 	}
+	// Facter 4.10 and later give a whole fact up for one null character in it.
+	entries = append(entries, `"null_character": {"value": {"a": ["x\u0000y"]}}`)
 	put(t, bucket, 0, "{"+strings.Join(entries, ",")+"}")
 	fact, stderr := n.facter()
 	if strings.Contains(stderr, "WARN") {
@@ -77,6 +79,9 @@ func TestFacterReadsWhatWasStored(t *testing.T) {
 	state := fact["state"].(map[string]any)
 	if len(state) != len(values) || fact["source"] != "live" {
 		t.Errorf("source %v with %d keys of %d; truncated: %v", fact["source"], len(state), len(values), fact["truncated"])
+	}
+	if got := fmt.Sprint(fact["truncated"]); got != "[null_character]" {
+		t.Errorf("truncated: got %s, want what no fact can hold", got)
 	}
 	for i, value := range values {
 		var want any
@@ -93,7 +98,7 @@ func TestFacterReadsWhatWasStored(t *testing.T) {
 
 // randomText is made of what readers stumble over.
 func randomText(random *rand.Rand) string {
-	ranges := [][2]rune{{0, 0x20}, {0x20, 0x7e}, {0x7f, 0xa0}, {0x2020, 0x2030}, {0xd7f0, 0xd7ff}, {0xe000, 0xe00f}, {0xfdd0, 0xfdef}, {0xfef8, 0xfeff}, {0xfff0, 0xffff}, {0x10000, 0x1000f}, {0x1fff0, 0x1ffff}, {0x10fff0, 0x10ffff}}
+	ranges := [][2]rune{{1, 0x20}, {0x20, 0x7e}, {0x7f, 0xa0}, {0x2020, 0x2030}, {0xd7f0, 0xd7ff}, {0xe000, 0xe00f}, {0xfdd0, 0xfdef}, {0xfef8, 0xfeff}, {0xfff0, 0xffff}, {0x10000, 0x1000f}, {0x1fff0, 0x1ffff}, {0x10fff0, 0x10ffff}}
 	var b strings.Builder
 	for range random.IntN(20) {
 		r := ranges[random.IntN(len(ranges))]

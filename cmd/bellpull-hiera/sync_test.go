@@ -45,14 +45,13 @@ func (p *place) until(t testing.TB, name, text string) {
 func TestSignalsLeaveNoHalfFile(t *testing.T) {
 	p := newPlace(t, filepath.Join(t.TempDir(), "hiera"))
 	long := strings.Repeat("x", 200_000)
-	revision := 0
 	for round := range 12 {
 		signal := []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL, syscall.SIGINT}[round%3]
 		cmd := p.daemon(t)
 		for i := range 4 {
 			p.set(t, fmt.Sprintf("node/n%d", i), fmt.Sprintf(`{"a":{"value":"%d %s"}}`, round, long))
-			revision++
 		}
+		p.set(t, fmt.Sprintf("group/g%d", round), `{}`)     // its list changes, too
 		time.Sleep(time.Duration(round) * time.Millisecond) // somewhere in the writing: any moment will do
 		if err := cmd.Process.Signal(signal); err != nil {
 			t.Fatal(err)
@@ -73,14 +72,21 @@ func TestSignalsLeaveNoHalfFile(t *testing.T) {
 				if lines := strings.Split(string(text), "\n"); err != nil || len(lines) != 3 || lines[2] != "" || len(lines[1]) < len(long) {
 					t.Errorf("after %v %s is %d bytes (%v)", signal, item.Name(), len(text), err)
 				}
+			case strings.HasPrefix(item.Name(), "group="):
 			case item.Name() != "synced.json" && item.Name() != "heartbeat.json":
 				t.Errorf("after %v there is a file %s", signal, item.Name())
 			}
+		}
+		for _, wrong := range inconsistent(t, p.hiera) {
+			t.Errorf("after %v: %s", signal, wrong)
 		}
 		if left, err := os.ReadDir(filepath.Join(p.hiera, ".tmp")); signal != syscall.SIGKILL && (err != nil || len(left) > 0) {
 			t.Errorf("after %v temporary files %v are left (%v)", signal, left, err)
 		}
 	}
 	p.sync(t)
-	p.until(t, "node=2Fn3.json", fmt.Sprintf(`"revision":%d,`, revision+1))
+	p.until(t, "node=2Fn3.json", `"11 xxx`)
+	for _, wrong := range inconsistent(t, p.hiera) {
+		t.Error(wrong)
+	}
 }

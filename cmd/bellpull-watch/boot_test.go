@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellpull/bellpull/cmd/internal/servicetest"
 	"github.com/bellpull/bellpull/cmd/internal/tools"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestServiceBootsWithoutNATS(t *testing.T) {
 	r := newRig(t)
 	t.Setenv("WATCHDOG_USEC", "300000000")
-	next := manager(t, filepath.Join(t.TempDir(), "notify"))
+	next := servicetest.Manager(t, filepath.Join(t.TempDir(), "notify"))
 	hears := func(want string) {
 		t.Helper()
 		for heard := next(); !strings.HasPrefix(heard, want); heard = next() {

@@ -1,38 +1,14 @@
 package main
 
 import (
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/bellpull/bellpull/cmd/internal/tools"
 )
-
-// manager is systemd's end of the notify socket.
-func manager(t *testing.T, name string) func() string {
-	t.Helper()
-	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { socket.Close() })
-	t.Setenv("NOTIFY_SOCKET", name)
-	return func() string {
-		buf := make([]byte, 4096)
-		if err := socket.SetReadDeadline(time.Now().Add(patience)); err != nil {
-			t.Fatal(err)
-		}
-		n, err := socket.Read(buf)
-		if err != nil {
-			t.Fatalf("nothing was told: %v", err)
-		}
-		return string(buf[:n])
-	}
-}
 
 // The unit files are what systemd understands, and keep what is promised: the
 // service is never given up, and ending it does not end the run.

@@ -112,12 +112,6 @@ type Puppet struct {
 	Report       string `yaml:"report"`        // lastrunreport
 }
 
-// Hiera shapes the data files for Puppet Server.
-type Hiera struct {
-	Dir      string   `yaml:"dir"`      // default <state>/hiera
-	Prefixes []string `yaml:"prefixes"` // scopes to keep, by leading path segments; default all
-}
-
 // Patterns is a list of names; "all" and "none" may stand for it.
 type Patterns []string
 

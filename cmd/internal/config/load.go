@@ -176,13 +176,17 @@ func loopback(address string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
+func bucketName(name string) bool {
+	return name != "" && strings.Trim(name, letters+strings.ToUpper(letters)+digits+"_-") == ""
+}
+
 func (c *Config) check() error {
 	var faults []schemas.Fault
 	fault := func(key, message string) { faults = append(faults, schemas.Fault{Pointer: key, Message: message}) }
 	if len(c.NATS.Servers) == 0 {
 		fault("nats.servers", "is empty")
 	}
-	if c.Bucket == "" || strings.Trim(c.Bucket, letters+strings.ToUpper(letters)+digits+"_-") != "" {
+	if !bucketName(c.Bucket) {
 		fault("bucket", "must be made of A-Z a-z 0-9 _ -")
 	}
 	if c.Fact.Name == "" || strings.Trim(c.Fact.Name, letters+digits+"_") != "" || strings.Contains(digits+"_", c.Fact.Name[:1]) {
@@ -220,6 +224,7 @@ func (c *Config) check() error {
 			fault(d.key, "must be a duration above 0")
 		}
 	}
+	c.checkHiera(fault)
 	c.checkGateway(fault)
 	if len(faults) > 0 {
 		return &schemas.InvalidError{What: "configuration", Faults: faults}

@@ -1,44 +1,21 @@
 package service_test
 
 import (
-	"net"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bellpull/bellpull/cmd/internal/service"
+	"github.com/bellpull/bellpull/cmd/internal/servicetest"
 )
-
-// manager is systemd's end of the notify socket.
-func manager(t *testing.T, name string) func() string {
-	t.Helper()
-	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { socket.Close() })
-	t.Setenv("NOTIFY_SOCKET", name)
-	return func() string {
-		buf := make([]byte, 4096)
-		if err := socket.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
-		n, err := socket.Read(buf)
-		if err != nil {
-			t.Fatalf("nothing was told: %v", err)
-		}
-		return string(buf[:n])
-	}
-}
 
 func TestServiceManager(t *testing.T) {
 	for name, address := range map[string]string{"file": filepath.Join(t.TempDir(), "notify"), "abstract": "@bellpull-test-" + filepath.Base(t.TempDir())} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("WATCHDOG_USEC", "40000000")
-			next := manager(t, address)
+			next := servicetest.Manager(t, address)
 			s := service.New(hclog.NewNullLogger())
 			s.Ready()
 			if got := next(); got != "READY=1" {
@@ -72,4 +49,3 @@ func TestNoServiceManager(t *testing.T) {
 		t.Errorf("log: %s", log.String())
 	}
 }
-
