@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -145,8 +144,8 @@ func TestOnlyTheListOfANewScopeIsWritten(t *testing.T) {
 		s, dir := newStore(), t.TempDir()
 		run(t, hieradata.Config{Store: s, Dir: dir})
 		synctest.Wait()
-		inodes := func() map[string]uint64 {
-			out := map[string]uint64{}
+		files := func() map[string]os.FileInfo {
+			out := map[string]os.FileInfo{}
 			list, err := os.ReadDir(filepath.Join(dir, "scopes"))
 			if err != nil {
 				t.Fatal(err)
@@ -156,19 +155,19 @@ func TestOnlyTheListOfANewScopeIsWritten(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				out[item.Name()] = info.Sys().(*syscall.Stat_t).Ino
+				out[item.Name()] = info
 			}
 			return out
 		}
-		before := inodes()
+		before := files()
 		if len(before) != 256 {
 			t.Fatalf("got %d lists, want 256 after a full load", len(before))
 		}
 		s.put("common", entries(``))
 		pass(time.Second)
 		var written []string
-		for name, inode := range inodes() {
-			if before[name] != inode {
+		for name, info := range files() {
+			if !os.SameFile(before[name], info) {
 				written = append(written, name)
 			}
 		}

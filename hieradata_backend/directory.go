@@ -45,6 +45,9 @@ type directory struct {
 	group  int // that files and directories get; -1 = what the system gives them
 	lock   *os.File
 	synced synced // as on disk; Version 0 = never synced
+	// What a new file needs besides being made: that depends on the umask and on the
+	// directory, and is asked once. With 100,000 files each call counts.
+	chmod, chown bool
 }
 
 // openDirectory makes the directory, or takes over the one that stands: it locks
@@ -72,6 +75,9 @@ func (d *directory) takeOver() error {
 	if err := os.Mkdir(temp, 0o700); err != nil {
 		return fmt.Errorf("make the directory of temporary files: %w", err)
 	}
+	if err := d.probe(); err != nil {
+		return err
+	}
 	if info, err := os.Lstat(lists); err == nil && !info.IsDir() {
 		if err := os.Remove(lists); err != nil {
 			return fmt.Errorf("clear %s: %w", lists, err)
@@ -93,6 +99,26 @@ func (d *directory) takeOver() error {
 		d.synced = synced{}
 	}
 	return nil
+}
+
+// probe makes a file to see what the system makes of it.
+func (d *directory) probe() error {
+	file, err := d.create()
+	if err != nil {
+		return fmt.Errorf("make a temporary file: %w", err)
+	}
+	defer os.Remove(file.Name())
+	info, err := file.Stat()
+	if err == nil {
+		d.chmod = info.Mode() != fileMode
+		d.chown = d.group >= 0 && groupOf(info) != d.group
+	}
+	return errors.Join(err, file.Close())
+}
+
+// create makes the one temporary file that there is at a time.
+func (d *directory) create() (*os.File, error) {
+	return os.OpenFile(filepath.Join(d.path, tempDir, "new"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, fileMode)
 }
 
 func (d *directory) close() error { return d.lock.Close() }
@@ -198,7 +224,7 @@ func (d *directory) ensure(name string, text []byte, durable bool) error {
 // a file, a first load of 10,000 scopes would take minutes. What a power cut leaves
 // of them is older, or found by its checksum, or missing though it is listed.
 func (d *directory) replace(name string, text []byte, durable bool) (err error) {
-	temp, err := os.CreateTemp(filepath.Join(d.path, tempDir), "")
+	temp, err := d.create()
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
@@ -208,8 +234,10 @@ func (d *directory) replace(name string, text []byte, durable bool) (err error) 
 		}
 	}()
 	_, err = temp.Write(text)
-	err = errors.Join(err, temp.Chmod(fileMode))
-	if d.group >= 0 {
+	if d.chmod {
+		err = errors.Join(err, temp.Chmod(fileMode))
+	}
+	if d.chown {
 		err = errors.Join(err, temp.Chown(-1, d.group))
 	}
 	if durable {

@@ -4,6 +4,7 @@ package hieradata
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"syscall"
 )
@@ -22,3 +23,6 @@ func lockDirectory(path string) (*os.File, error) {
 	}
 	return f, nil
 }
+
+// groupOf returns the group that a file belongs to.
+func groupOf(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Gid) }
